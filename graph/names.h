@@ -1,0 +1,20 @@
+// The one owner of generated names: deterministic, so that golden graphs and checkpoints don't rot.
+// `fresh(graph, "grad/w")` is "grad/w", or "grad/w.1", "grad/w.2", ... when taken.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "graph/graph.h"
+
+namespace sardonyx::graph {
+
+std::string fresh_name(const Graph& graph, std::string_view wish);
+
+// Up to `limit` of `candidates` closest to `name` (edit distance, then substring): for "did you mean" lines.
+std::vector<std::string> near_names(std::string_view name, const std::vector<std::string>& candidates,
+                                    size_t limit = 3);
+// Shell-style glob over whole names: * and ? (slashes are ordinary characters).
+bool glob_match(std::string_view pattern, std::string_view name);
+
+}  // namespace sardonyx::graph

@@ -1,0 +1,32 @@
+// The text form of a graph: ONNX text style, extended where that style can't say it (quoted names, node names,
+// inf/nan, layouts, states and bindings). `parse` reads everything that `print` writes:
+//
+//   <ir_version: 8, opset_import: ["" : 13, "sardonyx" : 1]>
+//   g (float[N:4,3] x) => (float[N:4,2] y)
+//   <float[2] k = {1, 2.5}, state(parameter) float[3,2] w = {...}, state(optimizer) float[3,2] m>
+//   {
+//     y = MatMul(x, w)             # float[N:4,2]
+//     [node 7] w.1, m.1 = sardonyx.SGD<momentum = 0.9>(w, g, m, started, lr, scale)
+//     w := w.1
+//     m := m.1
+//   }
+#pragma once
+
+#include <string>
+
+#include "graph/graph.h"
+
+namespace sardonyx::graph {
+
+struct PrintOptions {
+  int64_t max_elements = -1;  // constants with more elements print as {...}; -1: print all
+  bool types = true;          // "# float[N,4]" after each node
+  bool origins = false;       // "# from conv1.weight" comments
+};
+
+std::string print(const Graph& graph, const PrintOptions& options = {});
+// One node as it stands in `print`, without the newline.
+std::string print(const Node& node);
+std::string print(const Attribute& attribute);
+
+}  // namespace sardonyx::graph
