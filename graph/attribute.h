@@ -1,5 +1,5 @@
-// A node's attribute. Floats are kept in double: a float32 from a file stays exactly representable, and
-// Sardonyx's own operators (momentum 0.9 in a float64 run) need the full precision.
+// A node's attribute. Floats are kept in double: a float32 from a file stays exactly representable,
+// and Sardonyx's own operators (momentum 0.9 in a float64 run) need the full precision.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,8 @@
 
 namespace sardonyx::graph {
 
-// A subgraph (body of If, Loop, Scan), kept as it stands in the file: nothing inside Sardonyx runs it.
+// A subgraph (body of If, Loop, Scan), kept as it stands in the file: nothing inside Sardonyx runs
+// it.
 struct GraphAttribute {
   std::string serialized;                 // GraphProto bytes
   std::vector<std::string> outer_values;  // names that the body reads from the enclosing graphs

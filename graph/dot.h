@@ -1,4 +1,5 @@
-// Graphviz text: nodes as boxes (gradient nodes and state in other colours), values as edges with their types.
+// Graphviz text: nodes as boxes (gradient nodes and state in other colours), values as edges with
+// their types.
 #pragma once
 
 #include <string>

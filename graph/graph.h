@@ -3,7 +3,8 @@
 // Invariants (checked by graph/verify.h):
 //  * names of values are unique in a graph; every use is in its value's use list;
 //  * nodes are listed in an order in which every value is defined before it is used;
-//  * a state value is changed only through its binding `state -> new value`, applied after the last node.
+//  * a state value is changed only through its binding `state -> new value`, applied after the last
+//  node.
 // The graph knows no operator by name: what a node means is the business of ops/.
 #pragma once
 
@@ -28,12 +29,14 @@ class Graph;
 struct Node;
 struct Value;
 
-// Where a value or node stands in the user's file. Saving edits the file at these places (graph/onnx_export.h),
-// so passes may restructure the graph as they like, as long as they hand the origin on.
+// Where a value or node stands in the user's file. Saving edits the file at these places
+// (graph/onnx_export.h), so passes may restructure the graph as they like, as long as they hand the
+// origin on.
 struct Origin {
   enum class Kind : uint8_t { kNone, kGraphInput, kInitializer, kConstantNode, kNodeOutput };
   Kind kind = Kind::kNone;
-  std::string path;    // names of the calls that lead into a local function: "call1/call2"; "" = main graph
+  std::string
+      path;  // names of the calls that lead into a local function: "call1/call2"; "" = main graph
   int32_t node = -1;   // index of the node in its graph or function body, in file order
   int32_t slot = -1;   // output slot of that node
   std::string tensor;  // name of the tensor in the file
@@ -49,7 +52,14 @@ enum class ValueKind : uint8_t {
   kResult,    // output of a node
 };
 
-enum class StateRole : uint8_t { kNone, kParameter, kStatistic, kOptimizer, kAccumulator, kCounter };
+enum class StateRole : uint8_t {
+  kNone,
+  kParameter,
+  kStatistic,
+  kOptimizer,
+  kAccumulator,
+  kCounter
+};
 
 std::string_view role_name(StateRole role);  // "parameter", "statistic", ...
 
@@ -89,8 +99,10 @@ struct Node {
   std::string forward_node;
 
   Graph* graph() const { return graph_; }
-  const std::vector<Value*>& inputs() const { return inputs_; }    // nullptr: optional input left out
-  const std::vector<Value*>& outputs() const { return outputs_; }  // nullptr: optional output left out
+  const std::vector<Value*>& inputs() const { return inputs_; }  // nullptr: optional input left out
+  const std::vector<Value*>& outputs() const {
+    return outputs_;
+  }  // nullptr: optional output left out
   int num_inputs() const { return static_cast<int>(inputs_.size()); }
   int num_outputs() const { return static_cast<int>(outputs_.size()); }
   // nullptr when the slot doesn't exist or is left out.
@@ -100,8 +112,11 @@ struct Node {
     return op == op_name && domain == op_domain;
   }
 
-  // Attribute access with defaults. Throws Error (attribute, expected and found kind) on a wrong kind.
-  bool has(std::string_view attribute) const { return attributes.find(attribute) != attributes.end(); }
+  // Attribute access with defaults. Throws Error (attribute, expected and found kind) on a wrong
+  // kind.
+  bool has(std::string_view attribute) const {
+    return attributes.find(attribute) != attributes.end();
+  }
   int64_t get_int(std::string_view attribute, int64_t fallback) const;
   double get_float(std::string_view attribute, double fallback) const;
   std::string get_string(std::string_view attribute, std::string fallback) const;
@@ -139,7 +154,8 @@ class Graph {
   // Symbol of the batch axis ("" until bind_batch has found it).
   std::string batch_symbol;
 
-  // --- values -----------------------------------------------------------------------------------------------
+  // --- values
+  // -----------------------------------------------------------------------------------------------
   // Each throws Error when the name is taken or empty.
   Value* add_input(std::string name, TensorType type);
   Value* add_constant(std::string name, Tensor data);
@@ -168,8 +184,10 @@ class Graph {
   // Reorders or drops inputs; dropped ones must have no uses.
   void set_inputs(std::vector<Value*> inputs);
 
-  // --- nodes ------------------------------------------------------------------------------------------------
-  // Appends a node (or inserts it before `before`). `output_names`: "" leaves an optional output out.
+  // --- nodes
+  // ------------------------------------------------------------------------------------------------
+  // Appends a node (or inserts it before `before`). `output_names`: "" leaves an optional output
+  // out.
   Node* add_node(std::string domain, std::string op, std::vector<Value*> inputs,
                  const std::vector<std::string>& output_names, Node* before = nullptr);
   std::list<Node>& nodes() { return nodes_; }
@@ -188,7 +206,8 @@ class Graph {
   // Stable topological sort of the node list. Throws Error naming the nodes of a cycle.
   void sort();
 
-  // --- state ------------------------------------------------------------------------------------------------
+  // --- state
+  // ------------------------------------------------------------------------------------------------
   // CHECK: `state` is a state value with no binding yet.
   void bind(Value* state, Value* next);
   void unbind(Value* state);

@@ -11,9 +11,10 @@ namespace sardonyx::graph {
 
 std::string fresh_name(const Graph& graph, std::string_view wish);
 
-// Up to `limit` of `candidates` closest to `name` (edit distance, then substring): for "did you mean" lines.
-std::vector<std::string> near_names(std::string_view name, const std::vector<std::string>& candidates,
-                                    size_t limit = 3);
+// Up to `limit` of `candidates` closest to `name` (edit distance, then substring): for "did you
+// mean" lines.
+std::vector<std::string> near_names(std::string_view name,
+                                    const std::vector<std::string>& candidates, size_t limit = 3);
 // Shell-style glob over whole names: * and ? (slashes are ordinary characters).
 bool glob_match(std::string_view pattern, std::string_view name);
 

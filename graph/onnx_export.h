@@ -1,5 +1,5 @@
-// Saving: the user's own file with new values at the origins of trained values; and writing a graph as a new
-// ONNX file (built-in models).
+// Saving: the user's own file with new values at the origins of trained values; and writing a graph
+// as a new ONNX file (built-in models).
 #pragma once
 
 #include <filesystem>
@@ -17,11 +17,12 @@ struct NewValue {
   Tensor value;  // cast to the file's type when that differs
 };
 
-// Writes `model` to `path` with `values` at their origins: payload bytes are replaced where they stand (inline,
-// typed field, Constant node, external file), everything else is copied byte for byte. With no values the result
-// is identical to the file. Atomic: temporary name, fsync, rename; on any failure the old `path` stands and no
-// temporary file stays. External data files are written next to `path`.
-// Throws Error: unwritable, disk full, `path` is the model itself (unless `overwrite_input`).
+// Writes `model` to `path` with `values` at their origins: payload bytes are replaced where they
+// stand (inline, typed field, Constant node, external file), everything else is copied byte for
+// byte. With no values the result is identical to the file. Atomic: temporary name, fsync, rename;
+// on any failure the old `path` stands and no temporary file stays. External data files are written
+// next to `path`. Throws Error: unwritable, disk full, `path` is the model itself (unless
+// `overwrite_input`).
 struct SaveOptions {
   bool overwrite_input = false;
 };
@@ -32,7 +33,8 @@ void save_model(const Model& model, const std::vector<NewValue>& values,
 void write_onnx(const Graph& graph, const std::filesystem::path& path);
 std::string to_onnx_bytes(const Graph& graph);
 
-// Writes `bytes` under a temporary name beside `path`, then renames. Shared by everything that saves.
+// Writes `bytes` under a temporary name beside `path`, then renames. Shared by everything that
+// saves.
 void write_file_atomically(const std::filesystem::path& path, std::string_view bytes);
 
 }  // namespace sardonyx::graph

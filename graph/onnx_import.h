@@ -1,6 +1,7 @@
-// Model -> Graph. Knows no operator: every node is taken over with its domain, name, attributes and opsets.
-// Initializers become constants with their Origin, whether or not they are also listed as inputs; nodes are
-// sorted; model-local functions stay as nodes plus `functions` for the pass inline_functions.
+// Model -> Graph. Knows no operator: every node is taken over with its domain, name, attributes and
+// opsets. Initializers become constants with their Origin, whether or not they are also listed as
+// inputs; nodes are sorted; model-local functions stay as nodes plus `functions` for the pass
+// inline_functions.
 #pragma once
 
 #include <memory>
@@ -24,11 +25,12 @@ struct Function {
 struct ImportedModel {
   std::unique_ptr<Graph> graph;
   std::vector<Function> functions;
-  std::vector<std::string> notices;  // training_info kept untouched, stale value_info, unsorted nodes, ...
+  std::vector<std::string>
+      notices;  // training_info kept untouched, stale value_info, unsorted nodes, ...
 };
 
-// Throws Error that lists every structural fault of the file (duplicate names, undefined inputs, cycles, type
-// and shape of initializers, IR and opset out of range ...), one per line.
+// Throws Error that lists every structural fault of the file (duplicate names, undefined inputs,
+// cycles, type and shape of initializers, IR and opset out of range ...), one per line.
 ImportedModel import_model(const std::shared_ptr<const Model>& model);
 
 }  // namespace sardonyx::graph

@@ -1,5 +1,5 @@
-// The text form of a graph: ONNX text style, extended where that style can't say it (quoted names, node names,
-// inf/nan, layouts, states and bindings). `parse` reads everything that `print` writes:
+// The text form of a graph: ONNX text style, extended where that style can't say it (quoted names,
+// node names, inf/nan, layouts, states and bindings). `parse` reads everything that `print` writes:
 //
 //   <ir_version: 8, opset_import: ["" : 13, "sardonyx" : 1]>
 //   g (float[N:4,3] x) => (float[N:4,2] y)

@@ -1,7 +1,8 @@
 // A constant array on the host: dense, row-major, little-endian.
 //
-// Copying a Tensor shares its bytes. The bytes are either owned or borrowed from a mapped file that stays alive
-// through the same pointer; `mutable_data` copies first when they are borrowed or shared.
+// Copying a Tensor shares its bytes. The bytes are either owned or borrowed from a mapped file that
+// stays alive through the same pointer; `mutable_data` copies first when they are borrowed or
+// shared.
 #pragma once
 
 #include <cstddef>

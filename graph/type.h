@@ -1,8 +1,9 @@
 // Types of values: element type, dimensions, layout.
 //
-// A dimension keeps the name of its symbol after it was bound to a number ("N:60" in print), so that every
-// later pass still knows which axis is the batch. A layout is part of the type: two values of equal shape but
-// different layout are different types, and only a Reorder node turns one into the other.
+// A dimension keeps the name of its symbol after it was bound to a number ("N:60" in print), so
+// that every later pass still knows which axis is the batch. A layout is part of the type: two
+// values of equal shape but different layout are different types, and only a Reorder node turns one
+// into the other.
 #pragma once
 
 #include <cstddef>
@@ -56,8 +57,8 @@ struct Dim {
   friend bool operator==(const Dim&, const Dim&) = default;
 };
 
-// How the elements of a value lie in memory. The physical order is: the axes in `order`, outermost first
-// (blocked axes counted in whole blocks), then the inner blocks. Examples for rank 4:
+// How the elements of a value lie in memory. The physical order is: the axes in `order`, outermost
+// first (blocked axes counted in whole blocks), then the inner blocks. Examples for rank 4:
 //   plain NCHW                     order {}          inner {}
 //   NHWC                           order {0,2,3,1}   inner {}
 //   nChw16c                        order {}          inner {{1,16}}
@@ -116,7 +117,8 @@ std::vector<Dim> to_dims(const std::vector<int64_t>& shape);
 // "[2,3]"
 std::string shape_str(const std::vector<int64_t>& shape);
 std::string shape_str(const std::vector<Dim>& dims);
-// Product with overflow check; throws Error naming the shape when it exceeds 2^62 or an entry is negative.
+// Product with overflow check; throws Error naming the shape when it exceeds 2^62 or an entry is
+// negative.
 int64_t checked_numel(const std::vector<int64_t>& shape);
 
 }  // namespace sardonyx::graph

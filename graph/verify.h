@@ -1,4 +1,5 @@
-// Checks the invariants of graph.h and the aliasing rule: nobody reads the old value after an aliasing write.
+// Checks the invariants of graph.h and the aliasing rule: nobody reads the old value after an
+// aliasing write.
 #pragma once
 
 #include <functional>

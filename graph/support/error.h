@@ -1,8 +1,8 @@
 // The one exception of Sardonyx and the CHECK macro.
 //
 // `Error` is the user's mistake: it says what, where, found, expected and what to do, and collects
-// "while ..." lines on its way up. A failed CHECK is our mistake: it is active in all builds and ends in
-// exit code 3, never in a silent wrong result.
+// "while ..." lines on its way up. A failed CHECK is our mistake: it is active in all builds and
+// ends in exit code 3, never in a silent wrong result.
 #pragma once
 
 #include <fmt/core.h>
@@ -19,8 +19,7 @@ class Error : public std::exception {
   explicit Error(std::string message) : message_(std::move(message)) {}
 
   template <class... Args>
-  explicit Error(fmt::format_string<Args...> format, Args&&... args)
-    requires(sizeof...(Args) > 0)
+  explicit Error(fmt::format_string<Args...> format, Args&&... args) requires(sizeof...(Args) > 0)
       : message_(fmt::format(format, std::forward<Args>(args)...)) {}
 
   // Appends "\n  while CONTEXT"; call sites go from the innermost context to the outermost.
@@ -43,8 +42,8 @@ class InternalError : public std::exception {
   std::string message_;
 };
 
-// Runs `body`; an error that leaves it gains the line "while " + `context()`. The context is a callable, so
-// that its text is built only when something went wrong.
+// Runs `body`; an error that leaves it gains the line "while " + `context()`. The context is a
+// callable, so that its text is built only when something went wrong.
 template <class Context, class Body>
 decltype(auto) with_context(Context&& context, Body&& body) {
   try {
@@ -66,9 +65,9 @@ namespace support {
 }  // namespace sardonyx
 
 // CHECK(cond) or CHECK(cond, "format {}", args...). Always on.
-#define CHECK(condition, ...)                                                       \
-  do {                                                                              \
-    if (!(condition)) [[unlikely]]                                                  \
-      ::sardonyx::support::check_failed(#condition, __FILE__, __LINE__,             \
-                                        ::fmt::format("" __VA_ARGS__));             \
+#define CHECK(condition, ...)                                           \
+  do {                                                                  \
+    if (!(condition)) [[unlikely]]                                      \
+      ::sardonyx::support::check_failed(#condition, __FILE__, __LINE__, \
+                                        ::fmt::format("" __VA_ARGS__)); \
   } while (false)

@@ -1,0 +1,156 @@
+#include "ops/core/kernel.h"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+
+namespace sardonyx::ops {
+
+namespace {
+
+class FunctionKernel final : public Kernel {
+ public:
+  FunctionKernel(KernelFunction function, KernelRequest request)
+      : function_(std::move(function)), request_(std::move(request)) {}
+  void run(CpuContext& context) const override { function_(request_, context); }
+
+ private:
+  KernelFunction function_;
+  KernelRequest request_;
+};
+
+const char* layouts_sentence(Layouts layouts) {
+  switch (layouts) {
+    case Layouts::kPlain:
+      return "takes plain layouts only";
+    case Layouts::kSameAll:
+      return "takes operands of equal shape and layout only";
+    case Layouts::kLanes:
+      return "takes batch operands in lanes of 16 images only";
+    case Layouts::kAny:
+      break;
+  }
+  return "";
+}
+
+bool layouts_fit(const KernelDef& kernel, const KernelRequest& request) {
+  if (kernel.layouts == Layouts::kAny) return true;
+  bool any_lanes = false;
+  const TensorType* first = nullptr;
+  for (const auto* types : {&request.in, &request.out}) {
+    for (const TensorType& type : *types) {
+      if (type.dtype == DType::kUndefined) continue;
+      const int lanes = type.layout.lane_count();
+      any_lanes = any_lanes || lanes == 16;
+      if (kernel.layouts == Layouts::kPlain && !type.layout.plain()) return false;
+      if (kernel.layouts == Layouts::kLanes && !type.layout.plain() && lanes != 16) return false;
+      if (kernel.layouts == Layouts::kSameAll) {
+        if (first == nullptr) first = &type;
+        if (!(type.layout == first->layout) || type.shape() != first->shape()) return false;
+      }
+    }
+  }
+  return kernel.layouts != Layouts::kLanes || any_lanes;
+}
+
+}  // namespace
+
+std::vector<int64_t> KernelRequest::ints(int i) const {
+  CHECK(constant(i) != nullptr, "input {} of {} is not constant", i, node->label());
+  return constant(i)->to_ints();
+}
+
+KernelRequest KernelRequest::of(const Node& node) {
+  KernelRequest request;
+  request.node = &node;
+  for (const Value* value : node.inputs()) {
+    request.in.push_back(value == nullptr ? TensorType() : value->type);
+    request.constants.push_back(value != nullptr && value->is_constant() ? &value->data : nullptr);
+  }
+  for (const Value* value : node.outputs()) {
+    request.out.push_back(value == nullptr ? TensorType() : value->type);
+  }
+  return request;
+}
+
+std::function<std::unique_ptr<Kernel>(const KernelRequest&)> simple_kernel(
+    KernelFunction function) {
+  return [function = std::move(function)](const KernelRequest& request) {
+    return std::make_unique<FunctionKernel>(function, request);
+  };
+}
+
+void KernelRegistry::add(KernelDef kernel) {
+  CHECK(!kernel.name.empty() && kernel.create != nullptr, "kernel of {} needs name and create",
+        kernel.op);
+  auto& list = kernels_[{kernel.domain, kernel.op}];
+  for (const KernelDef& other : list) {
+    CHECK(other.name != kernel.name, "kernel {} of {} is registered twice", kernel.name, kernel.op);
+  }
+  list.push_back(std::move(kernel));
+  std::stable_sort(list.begin(), list.end(), [](const KernelDef& a, const KernelDef& b) {
+    return static_cast<int>(a.speed) > static_cast<int>(b.speed);
+  });
+}
+
+std::vector<const KernelDef*> KernelRegistry::find(std::string_view domain, std::string_view op,
+                                                   Device device) const {
+  std::vector<const KernelDef*> result;
+  const auto it = kernels_.find(std::make_pair(std::string(domain), std::string(op)));
+  if (it == kernels_.end()) return result;
+  for (const KernelDef& kernel : it->second) {
+    if (kernel.device == device) result.push_back(&kernel);
+  }
+  return result;
+}
+
+std::vector<const KernelDef*> KernelRegistry::all() const {
+  std::vector<const KernelDef*> result;
+  for (const auto& [key, list] : kernels_) {
+    for (const KernelDef& kernel : list) result.push_back(&kernel);
+  }
+  return result;
+}
+
+std::optional<std::string> declines(const KernelDef& kernel, const KernelRequest& request) {
+  if (!layouts_fit(kernel, request)) return layouts_sentence(kernel.layouts);
+  return kernel.declines ? kernel.declines(request) : std::nullopt;
+}
+
+std::vector<Tensor> evaluate(const Node& node, const std::vector<Tensor>& inputs) {
+  const OpDef& op = OpRegistry::get().at(node);
+  KernelRequest request = KernelRequest::of(node);
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (inputs[i].defined()) request.constants[i] = &inputs[i];
+  }
+  if (op.view) return {inputs.at(0).reshaped(node.output(0)->type.shape())};
+
+  const auto kernels = KernelRegistry::get().find(node.domain, node.op);
+  for (auto it = kernels.rbegin(); it != kernels.rend(); ++it) {  // the reference comes last
+    if (declines(**it, request)) continue;
+    CpuContext context;
+    SerialPool pool;
+    context.pool = &pool;
+    std::vector<Tensor> outputs;
+    for (const Value* value : node.outputs()) {
+      outputs.push_back(value == nullptr ? Tensor()
+                                         : Tensor(value->type.dtype, value->type.shape()));
+    }
+    for (const Tensor& tensor : inputs) {
+      context.inputs.push_back(tensor.defined() ? tensor.bytes().data() : nullptr);
+    }
+    for (Tensor& tensor : outputs) {
+      context.outputs.push_back(tensor.defined() ? tensor.mutable_bytes().data() : nullptr);
+    }
+    const std::unique_ptr<Kernel> kernel = (*it)->create(request);
+    // Tensor memory is aligned for vectors.
+    Tensor workspace(DType::kUint8, {static_cast<int64_t>(kernel->workspace_bytes())});
+    context.workspace = workspace.mutable_bytes();
+    kernel->run(context);
+    return outputs;
+  }
+  throw Error("node {}: no CPU kernel of {} takes these types", node.label(),
+              op_label(node.domain, node.op));
+}
+
+}  // namespace sardonyx::ops

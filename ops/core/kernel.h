@@ -1,0 +1,169 @@
+// How an operator is computed: KernelDef describes one implementation, Kernel is it made ready for
+// fixed shapes.
+//
+// Selection is by request: a kernel that can't serve one declines with a sentence (printed by
+// `sardonyx ops`); the reference kernel `ROOM.ref` declines nothing its operator allows. Kernels
+// own no memory that grows with the batch: workspace is asked for up front and handed in.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "graph/support/error.h"
+#include "ops/core/op.h"
+#include "ops/core/parallel.h"
+
+namespace sardonyx::ops {
+
+class Communicator;
+
+enum class Device : uint8_t { kCpu, kCuda };
+
+// What a kernel will be run with. Types are those of the run: inside a region the batch is the
+// block, so always ask these and never node->input(i)->type. All dimensions are known.
+struct KernelRequest {
+  const Node* node = nullptr;
+  std::vector<TensorType> in;            // dtype kUndefined for inputs left out
+  std::vector<TensorType> out;           // likewise
+  std::vector<const Tensor*> constants;  // bytes of constant inputs, else nullptr
+
+  bool has_in(int i) const {
+    return i < static_cast<int>(in.size()) && in[i].dtype != DType::kUndefined;
+  }
+  bool has_out(int i) const {
+    return i < static_cast<int>(out.size()) && out[i].dtype != DType::kUndefined;
+  }
+  const Tensor* constant(int i) const {
+    return i < static_cast<int>(constants.size()) ? constants[i] : nullptr;
+  }
+  // Integers of a constant input. CHECK: it is constant.
+  std::vector<int64_t> ints(int i) const;
+  std::vector<int64_t> in_shape(int i) const { return in[i].shape(); }
+  std::vector<int64_t> out_shape(int i) const { return out[i].shape(); }
+  // The request of a node as it stands in its graph (whole batch). CHECK: all types are static.
+  static KernelRequest of(const Node& node);
+};
+
+class CpuContext {
+ public:
+  std::vector<const void*> inputs;  // nullptr: left out
+  std::vector<void*> outputs;       // nullptr: not wanted
+  std::span<std::byte> workspace;   // at least Kernel::workspace_bytes(), 64-byte aligned
+  ThreadPool* pool = nullptr;
+  Communicator* communicator = nullptr;
+  // Output 0 must be added to what it holds (only set for kernels that declare `accumulates`).
+  bool accumulate = false;
+  // Key of counter-based generators: (seed, step, index in the global batch of row 0 of this call).
+  uint64_t seed = 0;
+  uint64_t step = 0;
+  int64_t first_sample = 0;
+
+  template <class T>
+  const T* in(int i) const {
+    return i < static_cast<int>(inputs.size()) ? static_cast<const T*>(inputs[i]) : nullptr;
+  }
+  template <class T>
+  T* out(int i) const {
+    return i < static_cast<int>(outputs.size()) ? static_cast<T*>(outputs[i]) : nullptr;
+  }
+};
+
+class Kernel {
+ public:
+  virtual ~Kernel() = default;
+  virtual size_t workspace_bytes() const { return 0; }
+  // Called from several threads at once with different contexts: no mutable members.
+  virtual void run(CpuContext& context) const = 0;
+};
+
+// Which layouts a kernel takes. Values that don't carry the batch (weights, scalars) are always
+// plain.
+enum class Layouts : uint8_t {
+  kPlain,    // all operands plain
+  kSameAll,  // element by element over the stored bytes: any layout, all operands of equal shape
+             // and layout (padding lanes are computed too: any garbage is allowed there)
+  kLanes,  // every batch-carrying operand has Layout::lanes(16); the rest is plain
+  kAny,    // the kernel looks at the layouts itself (Reorder)
+};
+
+// Preference among kernels that accept: higher first.
+enum class Speed : uint8_t { kReference = 0, kPlain = 10, kOptimised = 20, kBest = 30 };
+
+struct KernelDef {
+  std::string domain, op;
+  std::string name;  // "conv.ref", "conv.onednn", "conv.lanes"; unique together with op
+  Device device = Device::kCpu;
+  Speed speed = Speed::kReference;
+  Layouts layouts = Layouts::kPlain;
+  // Honours CpuContext::accumulate for output 0.
+  bool accumulates = false;
+  // (output, input) pairs that may share memory: an element is read before it is written.
+  std::vector<std::pair<int, int>> in_place;
+  // Reason for not serving the request; nullopt: accepts. Null function: accepts whatever the
+  // general rules accept.
+  std::function<std::optional<std::string>(const KernelRequest&)> declines;
+  std::function<std::unique_ptr<Kernel>(const KernelRequest&)> create;
+};
+
+// A kernel made from one function, for the many that need no preparation. The kernel keeps a copy
+// of the request.
+using KernelFunction = std::function<void(const KernelRequest&, CpuContext&)>;
+std::function<std::unique_ptr<Kernel>(const KernelRequest&)> simple_kernel(KernelFunction function);
+
+// Calls f.template operator()<T>() for the float type; throws InternalError for others.
+template <class F>
+void dispatch_float(DType dtype, F&& f) {
+  if (dtype == DType::kFloat32) {
+    f.template operator()<float>();
+  } else if (dtype == DType::kFloat64) {
+    f.template operator()<double>();
+  } else {
+    throw InternalError("no kernel instance for " + std::string(graph::dtype_name(dtype)));
+  }
+}
+// For kernels that only move bytes: T is an unsigned type of the element's size.
+template <class F>
+void dispatch_size(DType dtype, F&& f) {
+  switch (graph::dtype_size(dtype)) {
+    case 1:
+      return f.template operator()<uint8_t>();
+    case 2:
+      return f.template operator()<uint16_t>();
+    case 4:
+      return f.template operator()<uint32_t>();
+    case 8:
+      return f.template operator()<uint64_t>();
+    default:
+      throw InternalError("no kernel instance for " + std::string(graph::dtype_name(dtype)));
+  }
+}
+
+class KernelRegistry {
+ public:
+  static const KernelRegistry& get();
+  void add(KernelDef kernel);
+  // All kernels of an operator on a device, fastest first; registration order among equals.
+  std::vector<const KernelDef*> find(std::string_view domain, std::string_view op,
+                                     Device device = Device::kCpu) const;
+  std::vector<const KernelDef*> all() const;
+
+ private:
+  std::map<std::pair<std::string, std::string>, std::vector<KernelDef>, std::less<>> kernels_;
+};
+
+// The kernel's own `declines` plus the general rules (layouts of the operands). nullopt: accepts.
+std::optional<std::string> declines(const KernelDef& kernel, const KernelRequest& request);
+
+// Runs `node` once on constant tensors, reference kernel, one thread: constant folding, tests.
+// Inputs left out are undefined tensors. View operators are handled too. Throws Error when no CPU
+// kernel accepts.
+std::vector<Tensor> evaluate(const Node& node, const std::vector<Tensor>& inputs);
+
+}  // namespace sardonyx::ops

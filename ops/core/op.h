@@ -1,0 +1,139 @@
+// What an operator is: OpDef, one per operator, filled by its room.
+//
+// Everything the passes know about an operator is in this struct; no pass compares operator names.
+// The structs are plain data and std::function, so that a plug-in can add operators at run time.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace sardonyx::ops {
+
+using graph::Dim;
+using graph::DType;
+using graph::Node;
+using graph::Tensor;
+using graph::TensorType;
+using graph::Value;
+
+// Sardonyx's own operators (gradients, losses, optimizers, Reorder) live in this domain.
+inline constexpr const char* kDomain = "sardonyx";
+
+enum class Presence : uint8_t { kRequired, kOptional, kVariadic };
+
+// One input or output of an operator.
+struct Port {
+  std::string name;
+  Presence presence = Presence::kRequired;
+  // Non-empty: no gradient flows through this input, and why ("integer indices", "shape", ...).
+  std::string no_gradient = {};
+};
+
+struct AttributeDef {
+  std::string name;
+  std::string doc;  // kind, default, meaning: "ints, default all 1: step of the window"
+};
+
+class NormalizeContext;
+class InferContext;
+class GradientContext;
+
+struct Gradient {
+  enum class Kind : uint8_t { kMissing, kRule, kZero, kNone };
+  Kind kind = Kind::kMissing;
+  std::function<void(GradientContext&)> rule;
+  std::string reason;  // kZero, kNone: said to the user
+};
+
+inline Gradient gradient(std::function<void(GradientContext&)> rule) {
+  return {Gradient::Kind::kRule, std::move(rule), {}};
+}
+// The gradient is zero wherever it exists (Floor, Sign, Round ...).
+inline Gradient zero_gradient(std::string reason) {
+  return {Gradient::Kind::kZero, {}, std::move(reason)};
+}
+// There is no gradient; a path from a parameter to the loss through this operator is an error with
+// this reason.
+inline Gradient not_differentiable(std::string reason) {
+  return {Gradient::Kind::kNone, {}, std::move(reason)};
+}
+
+// How an output depends on the batch axis (axis 0 of the values that carry the batch). Decides
+// which nodes may run per block of images (regions).
+enum class BatchRole : uint8_t {
+  kCouples,  // anything else: forces a region border
+  kRows,     // row i of the output depends only on row i of the batch-carrying inputs
+  kSum,  // the output is a sum over rows: blocks may be added up in any grouping; zero for no rows
+};
+
+// Axes of a layout axis 0 can be the batch; what an operator is for the trainer's bookkeeping.
+enum class ParameterSlot : uint8_t { kNone, kWeight, kBias, kScale, kStatistic };
+
+struct OpDef {
+  std::string domain;  // "" = ai.onnx
+  std::string name;
+  std::string doc;         // one sentence
+  std::vector<int> since;  // since-versions of the standard operator that `normalize` understands
+  std::vector<Port> inputs;
+  std::vector<Port> outputs;
+  std::vector<AttributeDef> attributes;
+
+  // Turns every accepted opset form into the canonical one (the newest form). Null: all forms are
+  // canonical.
+  std::function<void(NormalizeContext&)> normalize;
+  // Output types from input types and constant inputs. Unknown dimensions (-1) propagate, they are
+  // no error.
+  std::function<void(InferContext&)> infer;
+  Gradient gradient;
+  // Role of output `slot`; null: kCouples for all.
+  std::function<BatchRole(const Node&, int slot)> batch;
+  // (output, input) pairs: the output overwrites the input (optimizer updates, accumulation).
+  std::function<std::vector<std::pair<int, int>>(const Node&)> aliases;
+  // What a parameter at input `slot` would be; null: kNone. Fills "trainable one-element floats",
+  // "state by slot".
+  std::function<ParameterSlot(int slot)> parameter_slot;
+  // Input slot that, when present, is added to output 0 and overwritten by it (`acc' = F(x, dy,
+  // acc)`); -1: none.
+  int accumulate_input = -1;
+  // The output is input 0 under another shape: same bytes, no kernel (Reshape, Flatten, Identity
+  // ...).
+  bool view = false;
+  // Same inputs give same outputs (false for Dropout in training): may be folded and merged.
+  bool pure = true;
+};
+
+// Ready-made rules for `OpDef::batch`: kRows (kSum) for every output.
+BatchRole rows(const Node& node, int slot);
+BatchRole sums(const Node& node, int slot);
+// True when axis 0 of the value is the graph's batch axis.
+bool carries_batch(const graph::Graph& graph, const Value* value);
+bool carries_batch(const Node& node, const Value* value);
+
+class OpRegistry {
+ public:
+  // The operators of all rooms of ops.def. Built once, on first use.
+  static const OpRegistry& get();
+
+  // CHECK: not yet there; doc, infer and gradient are set.
+  void add(OpDef op);
+  const OpDef* find(std::string_view domain, std::string_view name) const;  // nullptr when unknown
+  const OpDef* find(const Node& node) const { return find(node.domain, node.op); }
+  // Throws Error: `node conv1 (Foo): operator ai.example::Foo is not known`, with near names.
+  const OpDef& at(const Node& node) const;
+  std::vector<const OpDef*> all() const;  // sorted by domain and name
+
+ private:
+  std::map<std::pair<std::string, std::string>, OpDef, std::less<>> ops_;
+};
+
+// (output, input) pairs of a node, {} for unknown operators: the query that graph::verify wants.
+std::vector<std::pair<int, int>> aliases_of(const Node& node);
+// "Conv", "com.microsoft::Gelu"
+std::string op_label(std::string_view domain, std::string_view name);
+
+}  // namespace sardonyx::ops

@@ -1,0 +1,21 @@
+// Builds the registry of CPU kernels from ops.def. CMake picks registry_cuda.cc or
+// registry_no_cuda.cc beside it.
+#include "ops/core/kernel.h"
+#include "ops/registry.h"
+
+namespace sardonyx::ops {
+
+const KernelRegistry& KernelRegistry::get() {
+  static const KernelRegistry registry = [] {
+    KernelRegistry r;
+#define ROOM(name) register_##name##_cpu(r);
+#define VIEW_ROOM(name)
+#include "ops/ops.def"
+#undef ROOM
+#undef VIEW_ROOM
+    return r;
+  }();
+  return registry;
+}
+
+}  // namespace sardonyx::ops
