@@ -1,0 +1,76 @@
+// What the user asked for, as far as it changes the graph. Plain data, filled by the session; a
+// pass reads only the part that concerns it. Defaults are those of semantics.md.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "graph/type.h"
+
+namespace sardonyx::passes {
+
+enum class Mode : uint8_t { kEval, kTrain };
+
+// Which plan of an accumulated step is built.
+enum class MicroBatch : uint8_t {
+  kOnly,    // the whole step: gradients go straight into the update
+  kFirst,   // gradients overwrite the accumulators
+  kMiddle,  // gradients are added to the accumulators
+  kLast,    // gradients are added, then reduced and applied
+  kNone,    // a replica without samples: accumulators count as zero, then reduced and applied
+};
+
+struct LossOptions {
+  std::string kind = "cross_entropy";  // cross_entropy | nll | mse
+  std::string output;                  // graph output the loss reads; "": the only one that fits
+  std::string loss_output;             // scalar output that already is the loss; "": attach one
+  bool mean = true;                    // false: --reduction sum, no division at all
+  double label_smoothing = 0.0;
+  std::optional<int64_t> ignore_index;
+  graph::TensorType labels;  // type of the labels, batch axis first; undefined: int64 class numbers
+};
+
+struct OptimizerOptions {
+  std::string kind = "sgd";
+  double momentum = 0.0;
+  double dampening = 0.0;
+  bool nesterov = false;
+  double weight_decay = 0.0;
+};
+
+struct TrainableOptions {
+  std::vector<std::string> freeze;  // globs
+  std::vector<std::string> train;   // globs
+  // The explicit list (API only): exactly these are trained, default rules aside.
+  std::optional<std::vector<std::string>> exactly;
+};
+
+// What the gradient pipeline differentiates: d(sum of seeds . outputs)/d(wrt).
+struct GradientOptions {
+  std::vector<std::string>
+      seeds;                     // outputs that get a seed input "dNAME"; empty: all float outputs
+  std::vector<std::string> wrt;  // inputs or initializers; empty: all float inputs
+};
+
+struct PipelineOptions {
+  Mode mode = Mode::kTrain;
+  MicroBatch micro_batch = MicroBatch::kOnly;
+  int64_t batch = 1;                            // rows of this plan's (micro-)batch
+  bool set_batch = false;                       // --set-batch
+  graph::DType dtype = graph::DType::kFloat32;  // compute type: kFloat32 or kFloat64
+  bool dropout = true;                          // false: --no-dropout
+  bool respect_training_mode = false;
+  LossOptions loss;
+  OptimizerOptions optimizer;
+  TrainableOptions trainable;
+  GradientOptions gradient;
+  // Region blocks: -1 chosen by the target, 0 never blocked, n: blocks of n images.
+  int64_t block = -1;
+  // -1 chosen by the target, 0 plain everywhere, 16: lanes wherever a kernel allows.
+  int64_t lanes = -1;
+  bool reference_only = false;  // only reference kernels (the oracle of whole-graph tests)
+};
+
+}  // namespace sardonyx::passes

@@ -1,0 +1,58 @@
+// A pass: one function on the graph, with a contract. Everything around it (verify, dump, time,
+// stop) belongs to the manager, so passes contain none of it.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "graph/graph.h"
+#include "graph/onnx_import.h"
+#include "passes/options.h"
+#include "passes/target.h"
+
+namespace sardonyx::passes {
+
+// One line of `sardonyx check`'s table.
+struct ParameterRow {
+  enum class Role : uint8_t { kTrainable, kState, kConstant };
+  std::string name;
+  graph::TensorType type;
+  Role role = Role::kConstant;
+  std::string
+      reason;  // "reaches the loss through Conv conv1", "integer", "frozen by --freeze bn*", ...
+  graph::Origin origin;
+};
+
+// What passes hand to each other beside the graph. Values are named, not pointed to: passes may
+// rebuild them.
+struct PassContext {
+  PipelineOptions options;
+  const Target* target = nullptr;
+  const std::vector<graph::Function>* functions = nullptr;  // bodies of model-local functions
+
+  std::vector<std::string> notices;      // one line each, for the user
+  std::vector<ParameterRow> parameters;  // by mark_trainable
+  std::vector<std::pair<std::string, std::string>>
+      gradients;                      // parameter, gradient: by build_backward
+  std::string loss_sum, loss_weight;  // by append_loss
+  std::string logits;                 // what the loss reads, by append_loss
+
+  void notice(std::string line) { notices.push_back(std::move(line)); }
+};
+
+// Returns whether it changed the graph.
+using PassFunction = bool (*)(graph::Graph&, PassContext&);
+
+struct Pass {
+  std::string_view name;
+  PassFunction run = nullptr;
+  std::string_view doc;  // what it ensures
+};
+
+// All passes of passes.def, in its order. nullptr when the name is unknown.
+const std::vector<Pass>& all_passes();
+const Pass* find_pass(std::string_view name);
+
+}  // namespace sardonyx::passes
