@@ -21,7 +21,7 @@ class Builder {
   // One output, named `name` if given (made unique), else after the operator.
   Value* op(const std::string& op, std::vector<Value*> inputs, Attributes attributes = {},
             const std::string& name = "");
-  // Operators of another domain, or with several outputs.
+  // Operators of another domain, or with several outputs; a wish of "" leaves that output out.
   Node* node(const std::string& domain, const std::string& op, std::vector<Value*> inputs,
              std::vector<std::string> output_wishes, Attributes attributes = {});
   Value* constant(const std::string& wish, Tensor data);

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <list>
 #include <map>
 #include <memory>
@@ -79,13 +80,29 @@ struct Value {
   Tensor data;               // kConstant: the bytes; kState: the initial value (undefined: zeros)
   Origin origin;
 
-  const std::vector<Use>& uses() const { return uses_; }
+  // In the order in which the uses were added; edits never reorder the rest. Dropping a use leaves
+  // a hole that the next call closes, so copy the list before editing, and after an edit let one
+  // thread make the first call.
+  const std::vector<Use>& uses() const {
+    if (holes_ != 0) close_holes();
+    return uses_;
+  }
   bool is_constant() const { return kind == ValueKind::kConstant; }
   bool is_state() const { return kind == ValueKind::kState; }
 
  private:
   friend class Graph;
-  std::vector<Use> uses_;
+  void close_holes() const;
+
+  // A use is found again by its stamp (Node::stamps_): stamps ascend, so a drop is a binary search
+  // plus a hole (node == nullptr), and the order of the rest stands.
+  mutable std::vector<Use> uses_;
+  mutable std::vector<int64_t> stamps_;  // parallel to uses_
+  mutable int64_t holes_ = 0;
+  int64_t next_stamp_ = 0;
+  int32_t output_count_ = 0;  // how often this is a graph output
+  int32_t next_count_ = 0;    // how many bindings take this value
+  Value* bound_ = nullptr;    // kState: the value it takes after the step
   std::list<Value>::iterator self_;
 };
 
@@ -131,7 +148,9 @@ struct Node {
   friend class Graph;
   Graph* graph_ = nullptr;
   std::vector<Value*> inputs_;
+  std::vector<int64_t> stamps_;  // parallel to inputs_: the stamp of that use in its value's list
   std::vector<Value*> outputs_;
+  int64_t order_ = 0;  // scratch of sort()
   std::list<Node>::iterator self_;
 };
 
@@ -179,9 +198,9 @@ class Graph {
   std::vector<Value*> constants() const;
   void add_output(Value* value);
   void set_output(int i, Value* value);
-  void clear_outputs() { outputs_.clear(); }
+  void clear_outputs();
   bool is_output(const Value* value) const;
-  // Reorders or drops inputs; dropped ones must have no uses.
+  // Reorders or drops inputs; dropped ones are removed and must have no uses.
   void set_inputs(std::vector<Value*> inputs);
 
   // --- nodes
@@ -218,7 +237,19 @@ class Graph {
   std::unique_ptr<Graph> clone() const;
 
  private:
+  friend std::string fresh_name(const Graph& graph, std::string_view wish);  // graph/names.h
+
+  struct NameHash {
+    using is_transparent = void;
+    size_t operator()(std::string_view name) const { return std::hash<std::string_view>{}(name); }
+  };
+  template <class T>
+  using NameMap = std::unordered_map<std::string, T, NameHash, std::equal_to<>>;
+
   Value* new_value(std::string name, ValueKind kind);
+  void erase_value(Value* value);
+  void check_free(std::string_view name) const;
+  void forget_name(const std::string& name);
   void add_use(Value* value, Node* node, int index);
   void drop_use(Value* value, Node* node, int index);
 
@@ -227,7 +258,10 @@ class Graph {
   std::vector<Value*> inputs_;
   std::vector<Value*> outputs_;
   std::vector<Binding> bindings_;
-  std::unordered_map<std::string, Value*> by_name_;
+  NameMap<Value*> by_name_;
+  // Wish -> a suffix below which every generated name is taken: a cache, so that n equal wishes
+  // cost O(n).
+  mutable NameMap<int64_t> first_suffix_;
 };
 
 }  // namespace sardonyx::graph

@@ -9,10 +9,12 @@
 
 namespace sardonyx::graph {
 
+// The smallest free number; an empty wish counts as "value". Cheap for many equal wishes. Two
+// threads must not ask the same graph at once.
 std::string fresh_name(const Graph& graph, std::string_view wish);
 
 // Up to `limit` of `candidates` closest to `name` (edit distance, then substring): for "did you
-// mean" lines.
+// mean" lines. Empty when none is near.
 std::vector<std::string> near_names(std::string_view name,
                                     const std::vector<std::string>& candidates, size_t limit = 3);
 // Shell-style glob over whole names: * and ? (slashes are ordinary characters).

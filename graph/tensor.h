@@ -1,8 +1,10 @@
 // A constant array on the host: dense, row-major, little-endian.
 //
-// Copying a Tensor shares its bytes. The bytes are either owned or borrowed from a mapped file that
-// stays alive through the same pointer; `mutable_data` copies first when they are borrowed or
-// shared.
+// Copying a Tensor shares its bytes. The bytes are either owned (64-byte aligned) or borrowed from
+// a mapped file, which they keep alive; `mutable_data` copies first when they are borrowed or
+// shared. Borrowed bytes may stand at any address: the first `data<T>()` on misaligned ones makes
+// one aligned copy that all sharers use from then on. That step is safe from several threads;
+// writing through `mutable_data` is not.
 #pragma once
 
 #include <cstddef>
@@ -19,13 +21,36 @@ namespace sardonyx::graph {
 // The DType of a C++ element type (float, double, intN_t, uintN_t, bool).
 template <class T>
 DType dtype_of();
+template <>
+DType dtype_of<float>();
+template <>
+DType dtype_of<double>();
+template <>
+DType dtype_of<int8_t>();
+template <>
+DType dtype_of<int16_t>();
+template <>
+DType dtype_of<int32_t>();
+template <>
+DType dtype_of<int64_t>();
+template <>
+DType dtype_of<uint8_t>();
+template <>
+DType dtype_of<uint16_t>();
+template <>
+DType dtype_of<uint32_t>();
+template <>
+DType dtype_of<uint64_t>();
+template <>
+DType dtype_of<bool>();
 
 class Tensor {
  public:
   Tensor() = default;
   // Zero-filled.
   Tensor(DType dtype, std::vector<int64_t> shape);
-  // Borrows `bytes`; `keep_alive` owns them.
+  // Borrows `bytes`; `keep_alive` owns them (may be null for static data). CHECK: the size fits the
+  // shape.
   static Tensor borrow(DType dtype, std::vector<int64_t> shape, std::span<const std::byte> bytes,
                        std::shared_ptr<const void> keep_alive);
   template <class T>
@@ -43,22 +68,26 @@ class Tensor {
   int rank() const { return static_cast<int>(shape_.size()); }
   int64_t numel() const { return numel_; }
   TensorType type() const { return TensorType(dtype_, to_dims(shape_)); }
-  std::span<const std::byte> bytes() const { return {data_.get(), size_}; }
+  // Not aligned when borrowed.
+  std::span<const std::byte> bytes() const { return {data_, size_}; }
   std::span<std::byte> mutable_bytes();
   const std::vector<std::string>& strings() const { return strings_; }
 
-  // CHECK: T is the element type.
+  // CHECK: T is the element type. uint16_t also reads the bits of float16 and bfloat16.
   template <class T>
   std::span<const T> data() const;
   template <class T>
   std::span<T> mutable_data();
 
-  // Element `i` (row-major) whatever the numeric type, and all of them.
+  // Element `i` (row-major) whatever the numeric type, and all of them. as_int truncates and
+  // saturates (NaN: 0).
   double as_double(int64_t i) const;
   int64_t as_int(int64_t i) const;
   std::vector<double> to_doubles() const;
   std::vector<int64_t> to_ints() const;
-  // The same values in another numeric type (float16 and bfloat16 round to nearest even).
+  // The same values in another numeric type: float16 and bfloat16 round to nearest even, floating
+  // to integer truncates and saturates (NaN: 0), integer to a narrower integer wraps, bool is "not
+  // zero". Throws Error for string and complex.
   Tensor cast(DType dtype) const;
   // The same bytes under another shape of equal size.
   Tensor reshaped(std::vector<int64_t> shape) const;
@@ -66,14 +95,19 @@ class Tensor {
   bool identical(const Tensor& other) const;
 
  private:
+  struct Buffer;
+
+  const std::byte* aligned(size_t alignment) const;
+  void check_element(DType wanted) const;
+
   DType dtype_ = DType::kUndefined;
   std::vector<int64_t> shape_;
   int64_t numel_ = 0;
   size_t size_ = 0;
-  bool borrowed_ = false;
   std::vector<std::string> strings_;
+  std::byte* data_ = nullptr;  // in buffer_; never written while it is borrowed or shared
   // Shared: constants are shared between a graph, its clones (plan variants) and the mapped file.
-  std::shared_ptr<std::byte[]> data_;
+  std::shared_ptr<Buffer> buffer_;
 };
 
 // float16 / bfloat16 bits <-> float, round to nearest even.

@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -81,8 +82,12 @@ struct Layout {
   static Layout lanes(int32_t lanes);
   // Lanes of axis 0 if this is such a layout, else 0.
   int32_t lane_count() const;
-  // "" for plain, else e.g. "@0231" or "@n16" / "@c16" with "z" appended when padding is zero.
+  // "" for plain, else "@" order (a digit per axis, "(10)" from ten on) inner blocks ("n16" axis 0,
+  // "c16" axis 1, "a2x8" axis 2 and up) and "z" when padding is zero: "@0231", "@n16", "@c16z",
+  // "@10n16".
   std::string str() const;
+  // The inverse, without the "@". nullopt when the text isn't a layout.
+  static std::optional<Layout> from_str(std::string_view text);
   friend bool operator==(const Layout&, const Layout&) = default;
 };
 
@@ -108,7 +113,8 @@ struct TensorType {
   size_t bytes() const;
   // "float[N:60,1,28,28]@n16"; "float" when unranked.
   std::string str() const;
-  // Same element type, same numbers of elements along each axis (symbols aside), same layout.
+  // Same element type, same numbers of elements along each axis (symbols aside), same layout. Axes
+  // of unknown size are the same when they carry the same symbol.
   bool same_storage(const TensorType& other) const;
   friend bool operator==(const TensorType&, const TensorType&) = default;
 };
