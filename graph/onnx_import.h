@@ -14,6 +14,8 @@
 namespace sardonyx::graph {
 
 struct Function {
+  // Calls are nodes with this domain and operator; of an overloaded function `name` is
+  // "NAME:OVERLOAD", and so is the operator of its calls.
   std::string domain, name, overload;
   std::vector<std::string> inputs, outputs, attributes;
   std::map<std::string, Attribute, std::less<>> attribute_defaults;
