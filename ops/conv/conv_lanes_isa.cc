@@ -1,0 +1,319 @@
+// Convolution of a block of 16 images, forward and gradient of the data.
+//
+// Both are one loop: an output cell is a sum over input channels and the taps that fall inside the
+// input, and the taps of a row or column are an arithmetic progression (AxisRun). Outputs with the
+// same taps form runs, so borders cost no multiplication by zero and need no padded copy. A
+// register block is CB*NB output channels x PB cells of one row.
+#include "ops/conv/conv_lanes_runs.h"
+#include "ops/core/lanes_vector.h"
+
+namespace sardonyx::ops::lanes::SARDONYX_ISA {
+namespace {
+
+// Packed weights: [block of CB outputs][input channel][row tap][column tap][CB], outputs past the
+// last are zero.
+template <typename T>
+struct Tile {
+  const T* in;    // first cell, first channel, first tap
+  const T* w;     // first block of outputs, first channel, first tap
+  const T* bias;  // null or first output
+  T* out;
+  const T* mask;  // null or beside out
+  ptrdiff_t in_channel, in_row, in_col, in_cell, in_tile;
+  ptrdiff_t w_channel, w_row, w_col, w_block;
+  ptrdiff_t out_channel, out_cell, out_tile;
+  int channels, rows, cols;
+  int live;   // outputs of these blocks that exist
+  int tiles;  // one below the other
+  Activation activation;
+};
+
+// The compiler would hold every field of the tile in a register of its own, and every broadcast
+// bias, and spill the accumulators for it: this makes it read them again.
+[[gnu::always_inline]] inline void forget(const void* what) {
+  asm volatile("" : : "r"(what) : "memory");
+}
+
+template <typename T, int CB, int NB, int PB>
+void run_tiles(const Tile<T>& tile) {
+  constexpr int kOutputs = CB * NB;
+  T start[kOutputs];
+  for (int c = 0; c < kOutputs; ++c) {
+    start[c] = tile.bias != nullptr && c < tile.live ? tile.bias[c] : T(0);
+  }
+  for (int t = 0; t < tile.tiles; ++t) {
+    forget(start);
+    Vec<T> acc[kOutputs][PB];
+#pragma GCC unroll 32
+    for (int c = 0; c < kOutputs; ++c) {
+#pragma GCC unroll 32
+      for (int b = 0; b < PB; ++b) acc[c][b] = broadcast<T>(start[c]);
+    }
+    const T* in_k = tile.in + t * tile.in_tile;
+    const T* w_k = tile.w;
+    for (int k = 0; k < tile.channels; ++k, in_k += tile.in_channel, w_k += tile.w_channel) {
+      const T* in_i = in_k;
+      const T* w_i = w_k;
+      for (int i = 0; i < tile.rows; ++i, in_i += tile.in_row, w_i += tile.w_row) {
+        const T* in = in_i;
+        const T* w = w_i;
+        forget(&tile);
+        for (int j = 0; j < tile.cols; ++j, in += tile.in_col, w += tile.w_col) {
+          Vec<T> x[PB];
+#pragma GCC unroll 32
+          for (int b = 0; b < PB; ++b) x[b] = load(in + b * tile.in_cell);
+#pragma GCC unroll 32
+          for (int c = 0; c < kOutputs; ++c) {
+            const Vec<T> weight = broadcast<T>(w[c / CB * tile.w_block + c % CB]);
+#pragma GCC unroll 32
+            for (int b = 0; b < PB; ++b) acc[c][b] += x[b] * weight;
+          }
+        }
+      }
+    }
+    T* out = tile.out + t * tile.out_tile;
+    const T* mask = tile.mask == nullptr ? nullptr : tile.mask + t * tile.out_tile;
+#pragma GCC unroll 32
+    for (int c = 0; c < kOutputs; ++c) {
+      if (c < tile.live) {
+        const ptrdiff_t at = c * tile.out_channel;
+#pragma GCC unroll 32
+        for (int b = 0; b < PB; ++b) {
+          Vec<T> v = acc[c][b];
+          if (tile.activation == Activation::kRelu) v = relu<T>(v);
+          if (mask != nullptr) v = relu_mask<T>(v, mask + at + b * tile.out_cell);
+          store(out + at + b * tile.out_cell, v);
+        }
+      }
+    }
+  }
+}
+
+template <typename T>
+using TileFunction = void (*)(const Tile<T>&);
+
+constexpr int max_cells(int cb) { return kAccumulators / cb < 6 ? kAccumulators / cb : 6; }
+constexpr int max_blocks(int cb, int cells) {
+  const int n = kAccumulators / (cb * cells);
+  return n < 1 ? 1 : n < 4 ? n : 4;
+}
+
+template <typename T, int CB, int PB, int NB = max_blocks(CB, PB)>
+TileFunction<T> tile_function(int cells, int blocks) {
+  if constexpr (NB > 1) {
+    if (blocks < NB) return tile_function<T, CB, PB, NB - 1>(cells, blocks);
+  }
+  if constexpr (PB > 1) {
+    if (cells < PB) return tile_function<T, CB, PB - 1>(cells, blocks);
+  }
+  return run_tiles<T, CB, NB, PB>;
+}
+
+// Outputs per block: the width that wastes least on `outputs` channels; a wider one wins a tie.
+constexpr int kBlockSizes[] = {kRegisters == 32 ? 6 : 4, kRegisters == 32 ? 5 : 3,
+                               kRegisters == 32 ? 4 : 3};
+
+int outputs_per_block(int outputs) {
+  if (outputs == 1) return 1;
+  int best = kBlockSizes[0];
+  for (int size : kBlockSizes) {
+    if (round_up(outputs, size) < round_up(outputs, best)) best = size;
+  }
+  return best;
+}
+
+template <typename T>
+TileFunction<T> tile_function(int block_size, int cells, int blocks) {
+  if (block_size == kBlockSizes[0])
+    return tile_function<T, kBlockSizes[0], max_cells(kBlockSizes[0])>(cells, blocks);
+  if (block_size == kBlockSizes[1])
+    return tile_function<T, kBlockSizes[1], max_cells(kBlockSizes[1])>(cells, blocks);
+  if (block_size == kBlockSizes[2])
+    return tile_function<T, kBlockSizes[2], max_cells(kBlockSizes[2])>(cells, blocks);
+  return tile_function<T, 1, max_cells(1)>(cells, blocks);
+}
+
+// One group, seen as outputs = sum over inputs, whichever direction.
+template <typename T>
+struct Pass {
+  AxisMap rows, cols;   // output coordinate -> taps and input coordinates
+  int inputs, outputs;  // channels per group
+  ptrdiff_t in_channel, in_width, out_channel, out_width;
+  Activation activation;
+};
+
+template <typename T>
+void run_group(const Pass<T>& pass, const T* in, const T* packed, const T* bias, const T* mask,
+               T* out) {
+  const int size = outputs_per_block(pass.outputs);
+  const int blocks = round_up(pass.outputs, size) / size;
+  const int taps_h = pass.rows.taps;
+  const int taps_w = pass.cols.taps;
+  Tile<T> tile;
+  tile.in_channel = pass.in_channel;
+  tile.out_channel = pass.out_channel;
+  tile.w_channel = static_cast<ptrdiff_t>(taps_h) * taps_w * size;
+  tile.w_block = tile.w_channel * pass.inputs;
+  tile.channels = pass.inputs;
+  tile.activation = pass.activation;
+  AxisRuns cols(pass.cols);
+  while (cols.next()) {
+    AxisRuns rows(pass.rows);
+    while (rows.next()) {
+      for (int c = 0; c < cols.count; ++c) {
+        const AxisRun& col = cols.runs[c];
+        tile.cols = col.taps;
+        tile.w_col = static_cast<ptrdiff_t>(col.tap_step) * size;
+        tile.in_col = static_cast<ptrdiff_t>(col.in_step) * kLanes;
+        tile.in_cell = static_cast<ptrdiff_t>(col.in_next) * kLanes;
+        tile.out_cell = static_cast<ptrdiff_t>(col.step) * kLanes;
+        for (int cell = 0, cells = 0; cell < col.count; cell += cells) {
+          cells = col.count - cell < max_cells(size) ? col.count - cell : max_cells(size);
+          const int most = max_blocks(size, cells);
+          for (int block = 0; block < blocks; block += most) {
+            const int first = block * size;
+            const int used = blocks - block < most ? blocks - block : most;
+            const TileFunction<T> function = tile_function<T>(size, cells, used);
+            tile.live = pass.outputs - first < used * size ? pass.outputs - first : used * size;
+            tile.bias = bias == nullptr ? nullptr : bias + first;
+            for (int r = 0; r < rows.count; ++r) {
+              const AxisRun& row = rows.runs[r];
+              tile.rows = row.taps;
+              tile.tiles = row.count;
+              tile.w_row = static_cast<ptrdiff_t>(row.tap_step) * taps_w * size;
+              tile.in_row = row.in_step * pass.in_width;
+              tile.in_tile = row.in_next * pass.in_width;
+              tile.out_tile = row.step * pass.out_width;
+              tile.w = packed + block * tile.w_block + (row.tap * taps_w + col.tap) * size;
+              tile.in = in + row.in * pass.in_width + (col.in + cell * col.in_next) * kLanes;
+              const ptrdiff_t at = first * pass.out_channel + row.first * pass.out_width +
+                                   (col.first + cell * col.step) * kLanes;
+              tile.out = out + at;
+              tile.mask = mask == nullptr ? nullptr : mask + at;
+              function(tile);
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+size_t packed_size(int inputs, int outputs, const ConvShape& shape) {
+  return static_cast<size_t>(shape.groups) * inputs * shape.r * shape.s *
+         round_up(outputs, outputs_per_block(outputs));
+}
+
+// w(output, input) starts at w + output * w_output + input * w_input, group after group.
+template <typename T>
+void pack(int groups, int inputs, int outputs, int taps, ptrdiff_t w_input, ptrdiff_t w_output,
+          const T* w, T* packed) {
+  const int size = outputs_per_block(outputs);
+  for (int g = 0; g < groups; ++g, w += static_cast<ptrdiff_t>(inputs) * outputs * taps) {
+    for (int first = 0; first < outputs; first += size) {
+      for (int k = 0; k < inputs; ++k) {
+        for (int tap = 0; tap < taps; ++tap) {
+          for (int c = 0; c < size; ++c) {
+            const bool exists = first + c < outputs;
+            *packed++ = exists ? w[(first + c) * w_output + k * w_input + tap] : T(0);
+          }
+        }
+      }
+    }
+  }
+}
+
+size_t forward_packed_size(const ConvShape& shape) {
+  return packed_size(shape.c / shape.groups, shape.m / shape.groups, shape);
+}
+
+size_t grad_data_packed_size(const ConvShape& shape) {
+  return packed_size(shape.m / shape.groups, shape.c / shape.groups, shape);
+}
+
+template <typename T>
+void pack_forward(const ConvShape& shape, const T* w, T* packed) {
+  const int inputs = shape.c / shape.groups;
+  const int taps = shape.r * shape.s;
+  pack<T>(shape.groups, inputs, shape.m / shape.groups, taps, taps,
+          static_cast<ptrdiff_t>(inputs) * taps, w, packed);
+}
+
+template <typename T>
+void pack_grad_data(const ConvShape& shape, const T* w, T* packed) {
+  const int outputs = shape.c / shape.groups;
+  const int taps = shape.r * shape.s;
+  pack<T>(shape.groups, shape.m / shape.groups, outputs, taps,
+          static_cast<ptrdiff_t>(outputs) * taps, taps, w, packed);
+}
+
+template <typename T>
+void run_groups(const ConvShape& shape, const Pass<T>& pass, const T* in, const T* packed,
+                const T* bias, const T* mask, T* out) {
+  const ptrdiff_t packed_group = packed_size(pass.inputs, pass.outputs, shape) / shape.groups;
+  for (int g = 0; g < shape.groups; ++g) {
+    const ptrdiff_t in_at = g * pass.inputs * pass.in_channel;
+    const ptrdiff_t out_at = g * pass.outputs * pass.out_channel;
+    for (int lane = 0; lane < kLanes; lane += kWidth<T>) {
+      run_group(pass, in + in_at + lane, packed + g * packed_group,
+                bias == nullptr ? nullptr : bias + g * pass.outputs,
+                mask == nullptr ? nullptr : mask + out_at + lane, out + out_at + lane);
+    }
+  }
+}
+
+template <typename T>
+void forward(const ConvShape& shape, const T* x, const T* packed, const T* bias,
+             Activation activation, T* y) {
+  Pass<T> pass;
+  pass.rows = forward_axis(needed_rows(shape), shape.h, shape.r, shape.stride_h, shape.dil_h,
+                           shape.pad_top);
+  pass.cols = forward_axis(needed_cols(shape), shape.w, shape.s, shape.stride_w, shape.dil_w,
+                           shape.pad_left);
+  pass.inputs = shape.c / shape.groups;
+  pass.outputs = shape.m / shape.groups;
+  pass.in_width = static_cast<ptrdiff_t>(shape.w) * kLanes;
+  pass.in_channel = shape.h * pass.in_width;
+  pass.out_width = static_cast<ptrdiff_t>(shape.q) * kLanes;
+  pass.out_channel = shape.p * pass.out_width;
+  pass.activation = activation;
+  run_groups<T>(shape, pass, x, packed, bias, nullptr, y);
+}
+
+template <typename T>
+void grad_data(const ConvShape& shape, const T* dy, const T* packed, const T* relu_output, T* dx) {
+  Pass<T> pass;
+  pass.rows = gradient_axis(needed_rows(shape), shape.h, shape.r, shape.stride_h, shape.dil_h,
+                            shape.pad_top);
+  pass.cols = gradient_axis(needed_cols(shape), shape.w, shape.s, shape.stride_w, shape.dil_w,
+                            shape.pad_left);
+  pass.inputs = shape.m / shape.groups;
+  pass.outputs = shape.c / shape.groups;
+  pass.in_width = static_cast<ptrdiff_t>(shape.q) * kLanes;
+  pass.in_channel = shape.p * pass.in_width;
+  pass.out_width = static_cast<ptrdiff_t>(shape.w) * kLanes;
+  pass.out_channel = shape.h * pass.out_width;
+  pass.activation = Activation::kNone;
+  run_groups<T>(shape, pass, dy, packed, nullptr, relu_output, dx);
+}
+
+}  // namespace
+
+template <typename T>
+void add_filter_gradient(LaneKernels<T>* kernels);
+
+template <typename T>
+void add_conv(LaneKernels<T>* kernels) {
+  kernels->conv_forward_packed_size = forward_packed_size;
+  kernels->conv_grad_data_packed_size = grad_data_packed_size;
+  kernels->conv_pack_forward = pack_forward<T>;
+  kernels->conv_pack_grad_data = pack_grad_data<T>;
+  kernels->conv_forward = forward<T>;
+  kernels->conv_grad_data = grad_data<T>;
+  add_filter_gradient(kernels);
+}
+
+template void add_conv<float>(LaneKernels<float>*);
+template void add_conv<double>(LaneKernels<double>*);
+
+}  // namespace sardonyx::ops::lanes::SARDONYX_ISA
