@@ -26,6 +26,8 @@ std::string position(int64_t index, const std::vector<int64_t>& shape) {
   return graph::shape_str(at);
 }
 
+std::string number(double v) { return std::isnan(v) ? "nan" : fmt::format("{:.17g}", v); }
+
 bool close(double got, double want, Tolerance tolerance) {
   if (std::isnan(got) || std::isnan(want)) return std::isnan(got) && std::isnan(want);
   if (std::isinf(got) || std::isinf(want)) return got == want;
@@ -91,9 +93,9 @@ std::optional<std::string> difference(const Tensor& got, const Tensor& want, Tol
     ++count;
   }
   if (count == 0) return std::nullopt;
-  return fmt::format("element {} {}: got {:.17g}, expected {:.17g} ({} of {} elements differ)",
-                     first, position(first, got.shape()), got.as_double(first),
-                     want.as_double(first), count, got.numel());
+  return fmt::format("element {} {}: got {}, expected {} ({} of {} elements differ)", first,
+                     position(first, got.shape()), number(got.as_double(first)),
+                     number(want.as_double(first)), count, got.numel());
 }
 
 Tensor to_lanes(const Tensor& plain, int64_t lanes) {

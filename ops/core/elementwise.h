@@ -1,0 +1,28 @@
+// What rooms of element-by-element operators share: shape rule, refusals, cutting work into pieces.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "ops/core/infer.h"
+#include "ops/core/kernel.h"
+
+namespace sardonyx::ops {
+
+// Elements per piece of a thread: below this, starting a thread costs more than it saves.
+inline constexpr int64_t kCheapGrain = 16384;  // a few instructions each
+inline constexpr int64_t kMathGrain = 2048;    // exp, pow, ...
+
+// Output 0 has the type of input 0.
+void infer_same(InferContext& context);
+// Output 0 has the common shape of inputs first .. last, which must be equal (dimensions that are
+// not known yet fit everything). `constraint`: number on the plate.
+void infer_same_shapes(InferContext& context, int first, int last, const char* constraint);
+// Throws "CONSTRAINT: input 0 (X) is int64, expected a floating type".
+void require_floating(const InferContext& context, int input, const char* constraint);
+
+// For KernelDef::declines: input 0 must be float or double.
+std::optional<std::string> declines_unless_float(const KernelRequest& request);
+std::optional<std::string> declines_unless_float32(const KernelRequest& request);
+
+}  // namespace sardonyx::ops
