@@ -39,6 +39,7 @@ struct AttributeDef {
   std::string doc;  // kind, default, meaning: "ints, default all 1: step of the window"
 };
 
+struct KernelRequest;
 class NormalizeContext;
 class InferContext;
 class GradientContext;
@@ -71,7 +72,7 @@ enum class BatchRole : uint8_t {
   kSum,  // the output is a sum over rows: blocks may be added up in any grouping; zero for no rows
 };
 
-// Axes of a layout axis 0 can be the batch; what an operator is for the trainer's bookkeeping.
+// What a parameter in an input slot is to its operator.
 enum class ParameterSlot : uint8_t { kNone, kWeight, kBias, kScale, kStatistic };
 
 struct OpDef {
@@ -97,6 +98,8 @@ struct OpDef {
   // What a parameter at input `slot` would be; null: kNone. Fills "trainable one-element floats",
   // "state by slot".
   std::function<ParameterSlot(int slot)> parameter_slot;
+  // Floating-point operations of one run with these types, for reports; null: not counted.
+  std::function<double(const KernelRequest&)> flops;
   // Input slot that, when present, is added to output 0 and overwritten by it (`acc' = F(x, dy,
   // acc)`); -1: none.
   int accumulate_input = -1;
