@@ -1,6 +1,7 @@
 #include "passes/arena.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <map>
 #include <numeric>
 

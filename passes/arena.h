@@ -16,7 +16,8 @@ struct Buffer {
 inline constexpr size_t kAlignment = 64;
 inline size_t align_up(size_t bytes, size_t to = kAlignment) { return (bytes + to - 1) / to * to; }
 
-// Fills `offset` of each buffer so that buffers alive at the same time don't overlap; returns the bytes needed.
+// Fills `offset` of each buffer so that buffers alive at the same time don't overlap; returns the
+// bytes needed.
 size_t assign_offsets(std::vector<Buffer>& buffers);
 
 // The largest sum of sizes alive at one time, and that time: no plan can need less.

@@ -1,7 +1,8 @@
-// assign_layouts: inside blocked regions values may lie in lanes of 16 images; the changes are Reorder nodes.
+// assign_layouts: inside blocked regions values may lie in lanes of 16 images; the changes are
+// Reorder nodes.
 //
-// A node with a lanes kernel gets lanes; an element-wise node (kSameAll) takes what its first operand has; all
-// others, and everything that crosses a region's border, are plain.
+// A node with a lanes kernel gets lanes; an element-wise node (kSameAll) takes what its first
+// operand has; all others, and everything that crosses a region's border, are plain.
 #include <map>
 #include <unordered_set>
 
@@ -136,7 +137,8 @@ void assign_layouts(Lowering& lowering, const PassContext& context) {
     RegionSpec& region = lowering.regions[i];
     const bool blocked = region.block_rows > 0 && region.block_rows % 16 == 0;
     if (!blocked && !(everywhere && region.block_rows == 0)) continue;
-    Node* behind = i + 1 < lowering.regions.size() ? lowering.regions[i + 1].nodes.front() : nullptr;
+    Node* behind =
+        i + 1 < lowering.regions.size() ? lowering.regions[i + 1].nodes.front() : nullptr;
     LayoutAssigner(*lowering.graph, region, behind).run();
   }
 }

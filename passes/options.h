@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -57,8 +58,10 @@ struct GradientOptions {
 struct PipelineOptions {
   Mode mode = Mode::kTrain;
   MicroBatch micro_batch = MicroBatch::kOnly;
-  int64_t batch = 1;                            // rows of this plan's (micro-)batch
-  bool set_batch = false;                       // --set-batch
+  int64_t batch = 1;       // rows of this plan's (micro-)batch
+  bool set_batch = false;  // --set-batch
+  // Shape of one sample per input, from the data: binds dimensions the file leaves open.
+  std::map<std::string, std::vector<int64_t>> sample_shapes;
   graph::DType dtype = graph::DType::kFloat32;  // compute type: kFloat32 or kFloat64
   bool dropout = true;                          // false: --no-dropout
   bool respect_training_mode = false;

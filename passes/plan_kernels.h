@@ -5,9 +5,9 @@
 
 namespace sardonyx::passes {
 
-// Makes `step` add its outputs to what they hold: through CpuContext::accumulate where the kernel honours it (one
-// output), else by a wrapper that runs the kernel into scratch memory (workspace) and adds, per step, while the
-// result is still in cache.
+// Makes `step` add its outputs to what they hold: through CpuContext::accumulate where the kernel
+// honours it (one output), else by a wrapper that runs the kernel into scratch memory (workspace)
+// and adds, per step, while the result is still in cache.
 void make_accumulating(Step& step);
 
 }  // namespace sardonyx::passes

@@ -1,8 +1,9 @@
 // plan_memory: gives every value a place, makes the kernels ready, and writes the Plan.
 //
-// Places are handed out in execution order. A value shares its input's storage when it is a view, when the
-// operator overwrites that input (aliases), or when the kernel may work in place and nobody reads the input
-// again. A result that is bound to a state which nobody reads any more is written straight into the state.
+// Places are handed out in execution order. A value shares its input's storage when it is a view,
+// when the operator overwrites that input (aliases), or when the kernel may work in place and
+// nobody reads the input again. A result that is bound to a state which nobody reads any more is
+// written straight into the state.
 #include <algorithm>
 #include <unordered_map>
 
@@ -23,8 +24,9 @@ using graph::Value;
 struct Storage {
   Space space = Space::kArena;
   size_t bytes = 0;
-  size_t offset = 0;  // known at once for states, constants, inputs; after planning for arena and local
-  int first = 0;      // sequence numbers of the first write and the last read
+  size_t offset =
+      0;          // known at once for states, constants, inputs; after planning for arena and local
+  int first = 0;  // sequence numbers of the first write and the last read
   int last = 0;
   int region = -1;  // owner, for local storage
   std::vector<const Value*> values;
@@ -57,7 +59,8 @@ class Planner {
   }
 
  private:
-  // --- order ----------------------------------------------------------------------------------------------
+  // --- order
+  // ----------------------------------------------------------------------------------------------
   void number_nodes() {
     int next = 0;
     for (size_t r = 0; r < lowering_.regions.size(); ++r) {
@@ -88,11 +91,16 @@ class Planner {
   }
   bool stays_inside(const Value* value, int region) const {
     if (graph_.is_output(value) || bound_next(value)) return false;
-    return std::all_of(value->uses().begin(), value->uses().end(),
-                       [&](const graph::Use& use) { return region_of_.at(use.node) == region; });
+    return std::all_of(value->uses().begin(), value->uses().end(), [&](const graph::Use& use) {
+      if (region_of_.at(use.node) != region) return false;
+      // A view shares the bytes, so they are inside only if the view stays inside, too.
+      const bool view = ops::OpRegistry::get().at(*use.node).view && use.index == 0;
+      return !view || stays_inside(use.node->output(0), region);
+    });
   }
 
-  // --- places ---------------------------------------------------------------------------------------------
+  // --- places
+  // ---------------------------------------------------------------------------------------------
   int new_storage(Space space, size_t bytes, int first, int region = -1) {
     Storage storage;
     storage.space = space;
@@ -171,7 +179,8 @@ class Planner {
     return storage;
   }
 
-  // The storage of the state that `value` is bound to, if the old value is read by nobody from here on.
+  // The storage of the state that `value` is bound to, if the old value is read by nobody from here
+  // on.
   int state_to_write(const Value* value) const {
     for (const graph::Binding& binding : graph_.bindings()) {
       if (binding.next != value || !binding.state->type.same_storage(value->type)) continue;
@@ -222,8 +231,9 @@ class Planner {
     for (const graph::Binding& b : graph_.bindings()) storages_[place_.at(b.next)].last = end_;
   }
 
-  // --- kernels and memory ---------------------------------------------------------------------------------
-  // An output of a blocked region that is summed over the blocks.
+  // --- kernels and memory
+  // --------------------------------------------------------------------------------- An output of
+  // a blocked region that is summed over the blocks.
   bool summed(const Node& node, const Value* value) const {
     return blocked(region_of_.at(&node)) && !ops::carries_batch(graph_, value);
   }
@@ -347,7 +357,8 @@ class Planner {
     }
   }
 
-  // --- the plan -------------------------------------------------------------------------------------------
+  // --- the plan
+  // -------------------------------------------------------------------------------------------
   Location locate(const Value* value, int region) const {
     if (value == nullptr) return {};
     const Storage& s = storages_[place_.at(value)];
@@ -381,7 +392,8 @@ class Planner {
     }
     for (const Value* value : step.node->outputs()) {
       if (value != nullptr && summed(*step.node, value)) {
-        step.outputs.push_back({Space::kLocal, region.sums[sum_index_.at(value)].partial_offset, 0});
+        step.outputs.push_back(
+            {Space::kLocal, region.sums[sum_index_.at(value)].partial_offset, 0});
       } else {
         step.outputs.push_back(locate(value, index));
       }

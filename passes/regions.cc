@@ -1,8 +1,9 @@
 // form_regions: cuts the node list into runs of nodes that don't couple rows.
 //
-// The node order is kept as far as possible, because it decides what is alive. Two kinds of nodes move: those
-// that carry no batch and need nothing of the open region go in front of it (a transposed weight), those that
-// need its sums go behind it (joining the gradients of a shared weight).
+// The node order is kept as far as possible, because it decides what is alive. Two kinds of nodes
+// move: those that carry no batch and need nothing of the open region go in front of it (a
+// transposed weight), those that need its sums go behind it (joining the gradients of a shared
+// weight).
 #include <unordered_set>
 
 #include "passes/lower.h"
@@ -136,7 +137,8 @@ void form_regions(Lowering& lowering, const PassContext& context) {
     return;
   }
   RegionFormer(lowering, block).run();
-  // The node list follows the regions, so that print, verify and later passes see the order that runs.
+  // The node list follows the regions, so that print, verify and later passes see the order that
+  // runs.
   for (const RegionSpec& region : lowering.regions) {
     for (Node* node : region.nodes) lowering.graph->move_before(node, nullptr);
   }

@@ -43,6 +43,8 @@ struct KernelRequest;
 class NormalizeContext;
 class InferContext;
 class GradientContext;
+class ModeContext;
+class OpBuilder;
 
 struct Gradient {
   enum class Kind : uint8_t { kMissing, kRule, kZero, kNone };
@@ -98,6 +100,17 @@ struct OpDef {
   // What a parameter at input `slot` would be; null: kNone. Fills "trainable one-element floats",
   // "state by slot".
   std::function<ParameterSlot(int slot)> parameter_slot;
+  // Turns the node into the form of the mode (Dropout, BatchNormalization); null: the same in both.
+  std::function<void(ModeContext&)> apply_mode;
+  // For an operator that is itself a mean loss over rows: (sum, weight) such that the output is sum
+  // / weight; null outputs when this node is none. Lets a loss inside the file be accumulated
+  // exactly.
+  std::function<std::pair<Value*, Value*>(Node&, OpBuilder&)> split_loss;
+  // Attributes that hold an element type ("to"): converted together with the graph's floats.
+  std::vector<std::string> dtype_attributes;
+  // Constants that meet the model's input only through such operators are data preprocessing, not
+  // parameters.
+  bool preprocessing = false;
   // Floating-point operations of one run with these types, for reports; null: not counted.
   std::function<double(const KernelRequest&)> flops;
   // Input slot that, when present, is added to output 0 and overwritten by it (`acc' = F(x, dy,
@@ -106,6 +119,8 @@ struct OpDef {
   // The output is input 0 under another shape: same bytes, no kernel (Reshape, Flatten, Identity
   // ...).
   bool view = false;
+  // The outputs depend on the types of the inputs only (Shape, Size).
+  bool reads_only_shapes = false;
   // Same inputs give same outputs (false for Dropout in training): may be folded and merged.
   bool pure = true;
 };
