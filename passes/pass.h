@@ -29,13 +29,6 @@ struct ParameterRow {
 struct UnsupportedNode {
   std::string node;    // Node::label()
   std::string op;      // "ai.example::Foo"
-  std::string reason;  // "operator is not known", a failed shape rule, ...
-};
-
-// A node that can't be run, and why. All of them are collected before anything is refused.
-struct UnsupportedNode {
-  std::string node;    // Node::label()
-  std::string op;      // "ai.example::Foo"
   std::string reason;  // "the operator is not known", ...
 };
 
