@@ -24,7 +24,7 @@ enum class MicroBatch : uint8_t {
 };
 
 struct LossOptions {
-  std::string kind = "cross_entropy";  // cross_entropy | nll | mse
+  std::string kind = "cross_entropy";  // cross_entropy | nll | mse | none (evaluation only)
   std::string output;                  // graph output the loss reads; "": the only one that fits
   std::string loss_output;             // scalar output that already is the loss; "": attach one
   bool mean = true;                    // false: --reduction sum, no division at all

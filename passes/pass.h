@@ -46,7 +46,7 @@ struct PassContext {
   std::vector<std::pair<std::string, std::string>>
       gradients;                      // parameter, gradient: by build_backward
   std::string loss_sum, loss_weight;  // by append_loss
-  std::string correct;                // rows with the right class (class losses), by append_loss
+  std::string correct, correct_top5;  // rows with the right class (class losses), by append_loss
   std::string logits;                 // what the loss reads, by append_loss
 
   void notice(std::string line) { notices.push_back(std::move(line)); }

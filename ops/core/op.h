@@ -77,6 +77,9 @@ enum class BatchRole : uint8_t {
 // What a parameter in an input slot is to its operator.
 enum class ParameterSlot : uint8_t { kNone, kWeight, kBias, kScale, kStatistic };
 
+// An operator that closes a classifier by turning scores into (log-)probabilities.
+enum class ClassOutput : uint8_t { kNone, kProbabilities, kLogProbabilities };
+
 struct OpDef {
   std::string domain;  // "" = ai.onnx
   std::string name;
@@ -106,11 +109,15 @@ struct OpDef {
   // / weight; null outputs when this node is none. Lets a loss inside the file be accumulated
   // exactly.
   std::function<std::pair<Value*, Value*>(Node&, OpBuilder&)> split_loss;
+  // Set for Softmax and LogSoftmax: cross-entropy takes the input of a closing one.
+  ClassOutput class_output = ClassOutput::kNone;
   // Attributes that hold an element type ("to"): converted together with the graph's floats.
   std::vector<std::string> dtype_attributes;
   // Constants that meet the model's input only through such operators are data preprocessing, not
   // parameters.
   bool preprocessing = false;
+  // An addition: a one-element constant added to a product is a bias.
+  bool adds = false;
   // Floating-point operations of one run with these types, for reports; null: not counted.
   std::function<double(const KernelRequest&)> flops;
   // Input slot that, when present, is added to output 0 and overwritten by it (`acc' = F(x, dy,
