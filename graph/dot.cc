@@ -65,7 +65,6 @@ class DotWriter {
   }
 
   void leaf(const Value& value) {
-    if (value.is_constant() && value.uses().empty() && !graph_.is_output(&value)) return;
     const auto [shape, colour] = look_of(value);
     std::vector<std::string> lines{value.name, value.type.str()};
     if (value.is_state()) lines.emplace_back(role_name(value.role));

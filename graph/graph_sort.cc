@@ -39,8 +39,8 @@ std::vector<const Node*> find_cycle(const Node* start, const std::vector<int64_t
   }
   if (cycle.size() > kShown) names += fmt::format("\n  ... and {} more", cycle.size() - kShown);
   throw Error(
-      "graph '{}' has a cycle: each of these nodes reads the one before it, the first reads the "
-      "last{}",
+      "graph '{}' has a cycle; each of these nodes reads the one before it, the first reads the "
+      "last:{}",
       graph, names);
 }
 
