@@ -16,6 +16,7 @@ endfunction()
 # Files named *_isa.cc are compiled once per instruction set; the macro SARDONYX_ISA names the copy
 # (baseline, avx2, avx512) and the caller picks one by CPU features at run time. Such a file must include no
 # header with inline functions of the C++ library: the linker could keep the copy with the wrong instructions.
+# Nobody asks which floating-point exceptions were raised; without that, loops with comparisons become vectors.
 function(sardonyx_isa_variants target)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*_isa.cc)
   if(NOT sources)
@@ -28,7 +29,7 @@ function(sardonyx_isa_variants target)
     add_library(${target}_${isa} OBJECT ${sources})
     target_link_libraries(${target}_${isa} PRIVATE sardonyx_flags)
     target_compile_definitions(${target}_${isa} PRIVATE SARDONYX_ISA=${isa})
-    target_compile_options(${target}_${isa} PRIVATE ${${isa}_flags} -O3)
+    target_compile_options(${target}_${isa} PRIVATE ${${isa}_flags} -O3 -fno-trapping-math)
     target_sources(${target} PRIVATE $<TARGET_OBJECTS:${target}_${isa}>)
   endforeach()
 endfunction()
