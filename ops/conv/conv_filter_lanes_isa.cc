@@ -17,12 +17,13 @@ constexpr int kChunkBytes = 20 * 1024;  // dy of one row chunk
 
 template <typename T>
 struct Patch {
-  const T* x;   // first row and column, first tap
-  const T* dy;  // first row and column, first output
-  T* sums;      // first accumulator
+  const T* x;      // first row and column, first tap
+  const T* dy;     // first row and column, first output
+  const T* start;  // what the sums begin with: the sums themselves, or zeros
+  T* sums;         // first accumulator
   ptrdiff_t x_row, x_col, x_tap;
   ptrdiff_t dy_row, dy_output;
-  ptrdiff_t sums_output;
+  ptrdiff_t start_output, sums_output;
   int rows, cols;
 };
 
@@ -32,8 +33,9 @@ void add_patch(const Patch<T>& patch) {
 #pragma GCC unroll 32
   for (int m = 0; m < MB; ++m) {
 #pragma GCC unroll 32
-    for (int t = 0; t < XB; ++t)
-      acc[m][t] = load(patch.sums + m * patch.sums_output + t * kWidth<T>);
+    for (int t = 0; t < XB; ++t) {
+      acc[m][t] = load(patch.start + m * patch.start_output + t * kWidth<T>);
+    }
   }
   for (int p = 0; p < patch.rows; ++p) {
     const T* x = patch.x + p * patch.x_row;
@@ -53,8 +55,9 @@ void add_patch(const Patch<T>& patch) {
 #pragma GCC unroll 32
   for (int m = 0; m < MB; ++m) {
 #pragma GCC unroll 32
-    for (int t = 0; t < XB; ++t)
+    for (int t = 0; t < XB; ++t) {
       store(patch.sums + m * patch.sums_output + t * kWidth<T>, acc[m][t]);
+    }
   }
 }
 
@@ -74,6 +77,7 @@ PatchFunction<T> patch_function(int outputs, int taps) {
 
 struct Range {
   int begin, end;
+  bool empty() const { return begin >= end; }
 };
 
 Range common(Range a, Range b) {
@@ -89,83 +93,109 @@ Range inside(int outputs, int inputs, int stride, int offset) {
   return range;
 }
 
-// The taps [r0, r1) x [s0, s1) that one buffer holds.
+// The taps [r0, r1) x [s0, s1) that one buffer holds, and which outputs meet them: made once, used
+// for all channels. Columns of dy that are inside for all taps of a block go together, the rest of
+// each tap (at the borders) alone.
 struct TapWindow {
-  int r0, r1, s0, s1;
+  struct Columns {
+    int tap, taps;  // tap counts from s0
+    Range q;
+    bool opens;  // the first patch of its taps; it may be empty
+  };
+
+  TapWindow(const ConvShape& shape, int first_r, int end_r, int first_s, int end_s)
+      : r0(first_r), r1(end_r), s0(first_s), s1(end_s) {
+    for (int r = r0; r < r1; ++r) {
+      rows[r - r0] =
+          inside(needed_rows(shape), shape.h, shape.stride_h, r * shape.dil_h - shape.pad_top);
+    }
+    for (int tap = 0; tap < columns(); tap += kTapBlock) {
+      add_columns(shape, tap, columns() - tap < kTapBlock ? columns() - tap : kTapBlock);
+    }
+  }
+
   int columns() const { return s1 - s0; }
   int count() const { return (r1 - r0) * columns(); }
-};
 
-template <typename T>
-struct FilterGradient {
-  const ConvShape& shape;
-  const T* x;   // one input channel
-  const T* dy;  // first output of a block
-  int outputs;  // of the block
-  T* sums;      // [outputs][taps rounded up to a vector][lanes of a vector]
-  ptrdiff_t sums_output;
+  int r0, r1, s0, s1;
+  Range rows[kMostTaps];
+  Columns parts[3 * kMostTaps];
+  int part_count = 0;
 
-  ptrdiff_t dy_output() const { return static_cast<ptrdiff_t>(shape.p) * shape.q * kLanes; }
-
-  // Adds rows [rows.begin, rows.end) of dy for all taps of the window.
-  void add_rows(const TapWindow& window, Range rows, int lane) const {
-    for (int r = window.r0; r < window.r1; ++r) {
-      const int row_offset = r * shape.dil_h - shape.pad_top;
-      const Range p = common(rows, inside(needed_rows(shape), shape.h, shape.stride_h, row_offset));
-      if (p.begin >= p.end) continue;
-      T* row_sums = sums + (r - window.r0) * window.columns() * kWidth<T>;
-      for (int s = window.s0; s < window.s1; s += kTapBlock) {
-        const int taps = window.s1 - s < kTapBlock ? window.s1 - s : kTapBlock;
-        add_taps(p, row_offset, s, taps, lane, row_sums + (s - window.s0) * kWidth<T>);
-      }
-    }
-  }
-
-  // Columns that are inside for all the taps go together, the rest of each tap (at the borders)
-  // alone.
-  void add_taps(Range p, int row_offset, int s, int taps, int lane, T* to) const {
-    Range all{0, needed_cols(shape)};
-    for (int t = 0; t < taps; ++t) all = common(all, inside_columns(s + t));
-    if (all.begin >= all.end) all = {0, 0};
-    add(p, all, row_offset, s, taps, lane, to);
-    if (all.begin == 0 && all.end == needed_cols(shape)) return;
+ private:
+  void add_columns(const ConvShape& shape, int tap, int taps) {
+    const auto q_of = [&](int t) {
+      const int offset = (s0 + tap + t) * shape.dil_w - shape.pad_left;
+      return inside(needed_cols(shape), shape.w, shape.stride_w, offset);
+    };
+    Range all = q_of(0);
+    for (int t = 1; t < taps; ++t) all = common(all, q_of(t));
+    if (all.empty()) all = {0, 0};
+    parts[part_count++] = {tap, taps, all, true};
     for (int t = 0; t < taps; ++t) {
-      const Range mine = inside_columns(s + t);
+      const Range mine = q_of(t);
       const Range before{mine.begin, all.begin > mine.begin ? all.begin : mine.begin};
       const Range after{all.end > mine.begin ? all.end : mine.begin, mine.end};
-      add(p, before, row_offset, s + t, 1, lane, to + t * kWidth<T>);
-      add(p, after, row_offset, s + t, 1, lane, to + t * kWidth<T>);
+      if (!before.empty()) parts[part_count++] = {tap + t, 1, before, false};
+      if (!after.empty()) parts[part_count++] = {tap + t, 1, after, false};
     }
-  }
-
-  Range inside_columns(int s) const {
-    return inside(needed_cols(shape), shape.w, shape.stride_w, s * shape.dil_w - shape.pad_left);
-  }
-
-  void add(Range p, Range q, int row_offset, int s, int taps, int lane, T* to) const {
-    if (q.begin >= q.end) return;
-    const ptrdiff_t x_width = static_cast<ptrdiff_t>(shape.w) * kLanes;
-    Patch<T> patch;
-    patch.x_row = shape.stride_h * x_width;
-    patch.x_col = static_cast<ptrdiff_t>(shape.stride_w) * kLanes;
-    patch.x_tap = static_cast<ptrdiff_t>(shape.dil_w) * kLanes;
-    patch.dy_row = static_cast<ptrdiff_t>(shape.q) * kLanes;
-    patch.dy_output = dy_output();
-    patch.sums_output = sums_output;
-    patch.rows = p.end - p.begin;
-    patch.cols = q.end - q.begin;
-    patch.x = x + lane + (p.begin * shape.stride_h + row_offset) * x_width +
-              (q.begin * shape.stride_w + s * shape.dil_w - shape.pad_left) * kLanes;
-    patch.dy = dy + lane + p.begin * patch.dy_row + q.begin * kLanes;
-    patch.sums = to;
-    patch_function<T>(outputs, taps)(patch);
   }
 };
 
+// What one buffer of sums is about: one input channel, a block of output channels.
 template <typename T>
-void add_bias_rows(const ConvShape& shape, const T* dy, int outputs, Range rows, T* sums) {
+struct Channels {
+  const ConvShape& shape;
+  const TapWindow& window;
+  const T* x;
+  const T* dy;
+  int outputs;
+};
+
+enum class Sums { kBegin, kGoOn };
+
+// sums [outputs][taps of the window][lanes of a vector] += rows of dy, for the lanes from `lane`
+// on.
+template <typename T>
+void add_rows(const Channels<T>& on, Range rows, int lane, Sums state, T* sums) {
+  static constexpr T kZeros[kTapBlock * kWidth<T>] = {};
+  const ConvShape& shape = on.shape;
+  const TapWindow& window = on.window;
+  const ptrdiff_t x_width = static_cast<ptrdiff_t>(shape.w) * kLanes;
+  Patch<T> patch;
+  patch.x_row = shape.stride_h * x_width;
+  patch.x_col = static_cast<ptrdiff_t>(shape.stride_w) * kLanes;
+  patch.x_tap = static_cast<ptrdiff_t>(shape.dil_w) * kLanes;
+  patch.dy_row = static_cast<ptrdiff_t>(shape.q) * kLanes;
+  patch.dy_output = shape.p * patch.dy_row;
+  patch.sums_output = static_cast<ptrdiff_t>(window.count()) * kWidth<T>;
+  for (int i = 0; i < window.part_count; ++i) {
+    const TapWindow::Columns& part = window.parts[i];
+    const PatchFunction<T> function = patch_function<T>(on.outputs, part.taps);
+    const bool begins = part.opens && state == Sums::kBegin;
+    const int x_offset =
+        part.q.begin * shape.stride_w + (window.s0 + part.tap) * shape.dil_w - shape.pad_left;
+    patch.start_output = begins ? 0 : patch.sums_output;
+    patch.cols = part.q.end - part.q.begin;
+    for (int r = window.r0; r < window.r1; ++r) {
+      const Range p = common(rows, window.rows[r - window.r0]);
+      if (p.empty() && !begins) continue;
+      const int x_row = p.begin * shape.stride_h + r * shape.dil_h - shape.pad_top;
+      patch.rows = p.end - p.begin;
+      patch.x = on.x + lane + x_row * x_width + x_offset * kLanes;
+      patch.dy = on.dy + lane + p.begin * patch.dy_row + part.q.begin * kLanes;
+      patch.sums = sums + ((r - window.r0) * window.columns() + part.tap) * kWidth<T>;
+      patch.start = begins ? kZeros : patch.sums;
+      function(patch);
+    }
+  }
+}
+
+template <typename T>
+void add_bias_rows(const ConvShape& shape, const T* dy, int outputs, Range rows, Sums state,
+                   T* sums) {
   for (int m = 0; m < outputs; ++m, dy += static_cast<ptrdiff_t>(shape.p) * shape.q * kLanes) {
-    Vec<T> acc[2] = {load(sums + m * kWidth<T>), Vec<T>{}};
+    Vec<T> acc[2] = {state == Sums::kBegin ? Vec<T>{} : load(sums + m * kWidth<T>), Vec<T>{}};
     for (int p = rows.begin; p < rows.end; ++p) {
       const T* row = dy + static_cast<ptrdiff_t>(p) * shape.q * kLanes;
       int q = 0;
@@ -188,82 +218,103 @@ void keep_valid(T* sums, int vectors, int valid) {
   }
 }
 
-// Lanes are dropped where they are first kept apart: the vector that is only partly valid goes
-// first and is cleaned before the full ones add to the same sums.
-template <typename T>
-void add_window(const ConvShape& shape, const TapWindow& window, int inputs, int channel,
-                const T* x, const T* dy, int outputs, int valid, T* dw, T* db) {
+// Calls add(lane, rows, state) for the pieces with valid lanes and row chunk by row chunk. The
+// piece that is only partly valid goes first, and clean() drops its other lanes before the full
+// pieces add to the same sums.
+template <typename T, typename Add, typename Clean>
+void for_pieces_and_chunks(const ConvShape& shape, int outputs, int valid, Add add, Clean clean) {
   constexpr int kW = kWidth<T>;
-  alignas(64) T sums[kOutputBlock * (kMostTaps + kLanes) * kW];
-  alignas(64) T bias_sums[kLanes * kW];
-  const int padded = round_up(window.count(), kW);
-  const int vectors = outputs * padded;
-  for (int i = 0; i < vectors; ++i) store(sums + i * kW, Vec<T>{});
-  for (int i = 0; i < kLanes; ++i) store(bias_sums + i * kW, Vec<T>{});
-  const FilterGradient<T> gradient{shape,   x,    dy,
-                                   outputs, sums, static_cast<ptrdiff_t>(padded) * kW};
   const int row_bytes = outputs * needed_cols(shape) * kW * static_cast<int>(sizeof(T));
   const int chunk = row_bytes < kChunkBytes ? kChunkBytes / row_bytes : 1;
-  const bool with_bias = db != nullptr && channel == 0 && window.r0 == 0 && window.s0 == 0;
   const int rows = needed_rows(shape);
-  const auto add = [&](int lane) {
+  Sums state = Sums::kBegin;
+  const auto add_piece = [&](int lane) {
     for (int p = 0; p < rows; p += chunk) {
-      const Range part{p, p + chunk < rows ? p + chunk : rows};
-      gradient.add_rows(window, part, lane);
-      if (with_bias) add_bias_rows(shape, dy + lane, outputs, part, bias_sums);
+      add(lane, Range{p, p + chunk < rows ? p + chunk : rows}, state);
+      state = Sums::kGoOn;
     }
   };
   const int full = valid / kW;
-  if (const int partial = valid % kW; partial > 0) {
-    add(full * kW);
-    keep_valid(sums, vectors, partial);
-    keep_valid(bias_sums, kLanes, partial);
+  if (valid % kW > 0) {
+    add_piece(full * kW);
+    clean(valid % kW);
   }
-  for (int piece = 0; piece < full; ++piece) add(piece * kW);
+  for (int piece = 0; piece < full; ++piece) add_piece(piece * kW);
+}
 
-  for (int m = 0; m < outputs; ++m) {
-    T each[kMostTaps + kLanes];
-    for (int i = 0; i < window.count(); i += kW) {
-      store(each + i, sum_of_each(sums + (static_cast<ptrdiff_t>(m) * padded + i) * kW));
-    }
-    const T* from = each;
-    for (int r = window.r0; r < window.r1; ++r, from += window.columns()) {
-      T* to =
-          dw + ((static_cast<ptrdiff_t>(m) * inputs + channel) * shape.r + r) * shape.s + window.s0;
-      for (int s = 0; s < window.columns(); ++s) to[s] += from[s];
-    }
+template <typename T>
+void add_to(T* __restrict to, const T* __restrict from, int count) {
+  for (int i = 0; i < count; ++i) to[i] += from[i];
+}
+
+// dw = first filter of the block of outputs, db = its first bias or null.
+template <typename T>
+void add_channels(const Channels<T>& on, int inputs, int channel, int valid, T* dw, T* db) {
+  constexpr int kW = kWidth<T>;
+  const ConvShape& shape = on.shape;
+  const TapWindow& window = on.window;
+  alignas(64) T sums[(kOutputBlock * kMostTaps + kLanes) * kW];
+  alignas(64) T bias_sums[kLanes * kW];
+  const int vectors = on.outputs * window.count();
+  for_pieces_and_chunks<T>(
+      shape, on.outputs, valid,
+      [&](int lane, Range rows, Sums state) {
+        add_rows(on, rows, lane, state, sums);
+        if (db != nullptr) add_bias_rows(shape, on.dy + lane, on.outputs, rows, state, bias_sums);
+      },
+      [&](int lanes) {
+        keep_valid(sums, vectors, lanes);
+        if (db != nullptr) keep_valid(bias_sums, on.outputs, lanes);
+      });
+
+  alignas(64) T each[kOutputBlock * kMostTaps + kLanes];
+  for (int i = 0; i < vectors; i += kW) store(each + i, sum_of_each(sums + i * kW));
+  const int runs =
+      window.columns() == shape.s ? 1 : window.r1 - window.r0;  // pieces of dw that are contiguous
+  const int length = window.count() / runs;
+  for (int m = 0; m < on.outputs; ++m) {
+    const T* from = each + m * window.count();
+    T* to = dw + ((static_cast<ptrdiff_t>(m) * inputs + channel) * shape.r + window.r0) * shape.s +
+            window.s0;
+    for (int run = 0; run < runs; ++run) add_to(to + run * shape.s, from + run * length, length);
   }
-  if (with_bias) {
-    T each[kLanes];
-    for (int i = 0; i < outputs; i += kW) store(each + i, sum_of_each(bias_sums + i * kW));
-    for (int m = 0; m < outputs; ++m) db[m] += each[m];
+  if (db == nullptr) return;
+  for (int i = 0; i < on.outputs; i += kW) store(each + i, sum_of_each(bias_sums + i * kW));
+  add_to(db, each, on.outputs);
+}
+
+template <typename T>
+void add_window(const ConvShape& shape, const TapWindow& window, const T* x, const T* dy, int valid,
+                T* dw, T* db) {
+  const int inputs = shape.c / shape.groups;
+  const int outputs = shape.m / shape.groups;
+  const ptrdiff_t x_plane = static_cast<ptrdiff_t>(shape.h) * shape.w * kLanes;
+  const ptrdiff_t dy_plane = static_cast<ptrdiff_t>(shape.p) * shape.q * kLanes;
+  const bool with_bias = db != nullptr && window.r0 == 0 && window.s0 == 0;
+  for (int g = 0; g < shape.groups; ++g) {
+    for (int m = 0; m < outputs; m += kOutputBlock) {
+      const int block = outputs - m < kOutputBlock ? outputs - m : kOutputBlock;
+      const int output = g * outputs + m;
+      T* filters = dw + static_cast<ptrdiff_t>(output) * inputs * shape.r * shape.s;
+      for (int c = 0; c < inputs; ++c) {
+        const Channels<T> on{shape, window, x + (g * inputs + c) * x_plane, dy + output * dy_plane,
+                             block};
+        add_channels(on, inputs, c, valid, filters, with_bias && c == 0 ? db + output : nullptr);
+      }
+    }
   }
 }
 
 template <typename T>
 void grad_filter(const ConvShape& shape, const T* x, const T* dy, int valid, T* dw, T* db) {
-  const int inputs = shape.c / shape.groups;
-  const int outputs = shape.m / shape.groups;
-  const ptrdiff_t x_plane = static_cast<ptrdiff_t>(shape.h) * shape.w * kLanes;
-  const ptrdiff_t dy_plane = static_cast<ptrdiff_t>(shape.p) * shape.q * kLanes;
+  if (valid <= 0) return;
   const int window_cols = shape.s < kMostTaps ? shape.s : kMostTaps;
   const int window_rows = kMostTaps / window_cols;
-  for (int g = 0; g < shape.groups; ++g) {
-    for (int m = 0; m < outputs; m += kOutputBlock) {
-      const int block = outputs - m < kOutputBlock ? outputs - m : kOutputBlock;
-      const int output = g * outputs + m;
-      for (int c = 0; c < inputs; ++c) {
-        for (int r = 0; r < shape.r; r += window_rows) {
-          for (int s = 0; s < shape.s; s += window_cols) {
-            const TapWindow window{r, r + window_rows < shape.r ? r + window_rows : shape.r, s,
-                                   s + window_cols < shape.s ? s + window_cols : shape.s};
-            add_window(shape, window, inputs, c, x + (g * inputs + c) * x_plane,
-                       dy + output * dy_plane, block, valid,
-                       dw + static_cast<ptrdiff_t>(output) * inputs * shape.r * shape.s,
-                       db == nullptr ? nullptr : db + output);
-          }
-        }
-      }
+  for (int r = 0; r < shape.r; r += window_rows) {
+    for (int s = 0; s < shape.s; s += window_cols) {
+      const TapWindow window(shape, r, r + window_rows < shape.r ? r + window_rows : shape.r, s,
+                             s + window_cols < shape.s ? s + window_cols : shape.s);
+      add_window(shape, window, x, dy, valid, dw, db);
     }
   }
 }
