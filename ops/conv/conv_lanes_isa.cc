@@ -133,7 +133,7 @@ TileFunction<T> tile_function(int block_size, int cells, int blocks) {
   return tile_function<T, 1, max_cells(1)>(cells, blocks);
 }
 
-// One group, seen as outputs = sum over inputs, whichever direction.
+// One direction: outputs = sum over inputs, whichever of x and y they are.
 template <typename T>
 struct Pass {
   AxisMap rows, cols;   // output coordinate -> taps and input coordinates
@@ -142,60 +142,75 @@ struct Pass {
   Activation activation;
 };
 
+// The pointers of one group and one piece of the lanes; bias and mask may be null.
 template <typename T>
-void run_group(const Pass<T>& pass, const T* in, const T* packed, const T* bias, const T* mask,
-               T* out) {
+struct Operands {
+  const T* in;
+  const T* packed;
+  const T* bias;
+  const T* mask;
+  T* out;
+};
+
+// Neighbours along one axis of a rectangle of outputs.
+struct Line {
+  int count;
+  ptrdiff_t in, out;
+};
+
+// Outputs (row run) x (column run), all channels of a group. Cells of a register block lie along
+// the longer side; its tiles go along the other, or along the same where there is only one.
+template <typename T>
+void run_rectangle(const Pass<T>& pass, const Operands<T>& on, const AxisRun& row,
+                   const AxisRun& col) {
   const int size = outputs_per_block(pass.outputs);
   const int blocks = round_up(pass.outputs, size) / size;
-  const int taps_h = pass.rows.taps;
-  const int taps_w = pass.cols.taps;
+  Line cells{col.count, col.in_next * ptrdiff_t{kLanes}, col.step * ptrdiff_t{kLanes}};
+  Line others{row.count, row.in_next * pass.in_width, row.step * pass.out_width};
+  if (cells.count < max_cells(size) && cells.count < others.count) {
+    const Line line = cells;
+    cells = others;
+    others = line;
+  }
   Tile<T> tile;
-  tile.in_channel = pass.in_channel;
-  tile.out_channel = pass.out_channel;
-  tile.w_channel = static_cast<ptrdiff_t>(taps_h) * taps_w * size;
-  tile.w_block = tile.w_channel * pass.inputs;
   tile.channels = pass.inputs;
+  tile.rows = row.taps;
+  tile.cols = col.taps;
   tile.activation = pass.activation;
-  AxisRuns cols(pass.cols);
-  while (cols.next()) {
-    AxisRuns rows(pass.rows);
-    while (rows.next()) {
-      for (int c = 0; c < cols.count; ++c) {
-        const AxisRun& col = cols.runs[c];
-        tile.cols = col.taps;
-        tile.w_col = static_cast<ptrdiff_t>(col.tap_step) * size;
-        tile.in_col = static_cast<ptrdiff_t>(col.in_step) * kLanes;
-        tile.in_cell = static_cast<ptrdiff_t>(col.in_next) * kLanes;
-        tile.out_cell = static_cast<ptrdiff_t>(col.step) * kLanes;
-        for (int cell = 0, cells = 0; cell < col.count; cell += cells) {
-          cells = col.count - cell < max_cells(size) ? col.count - cell : max_cells(size);
-          const int most = max_blocks(size, cells);
-          for (int block = 0; block < blocks; block += most) {
-            const int first = block * size;
-            const int used = blocks - block < most ? blocks - block : most;
-            const TileFunction<T> function = tile_function<T>(size, cells, used);
-            tile.live = pass.outputs - first < used * size ? pass.outputs - first : used * size;
-            tile.bias = bias == nullptr ? nullptr : bias + first;
-            for (int r = 0; r < rows.count; ++r) {
-              const AxisRun& row = rows.runs[r];
-              tile.rows = row.taps;
-              tile.tiles = row.count;
-              tile.w_row = static_cast<ptrdiff_t>(row.tap_step) * taps_w * size;
-              tile.in_row = row.in_step * pass.in_width;
-              tile.in_tile = row.in_next * pass.in_width;
-              tile.out_tile = row.step * pass.out_width;
-              tile.w = packed + block * tile.w_block + (row.tap * taps_w + col.tap) * size;
-              tile.in = in + row.in * pass.in_width + (col.in + cell * col.in_next) * kLanes;
-              const ptrdiff_t at = first * pass.out_channel + row.first * pass.out_width +
-                                   (col.first + cell * col.step) * kLanes;
-              tile.out = out + at;
-              tile.mask = mask == nullptr ? nullptr : mask + at;
-              function(tile);
-            }
-          }
-        }
-      }
+  tile.in_channel = pass.in_channel;
+  tile.in_row = row.in_step * pass.in_width;
+  tile.in_col = col.in_step * ptrdiff_t{kLanes};
+  tile.in_cell = cells.in;
+  tile.out_channel = pass.out_channel;
+  tile.out_cell = cells.out;
+  tile.w_channel = static_cast<ptrdiff_t>(pass.rows.taps) * pass.cols.taps * size;
+  tile.w_row = static_cast<ptrdiff_t>(row.tap_step) * pass.cols.taps * size;
+  tile.w_col = static_cast<ptrdiff_t>(col.tap_step) * size;
+  tile.w_block = tile.w_channel * pass.inputs;
+  const ptrdiff_t in_at = row.in * pass.in_width + col.in * ptrdiff_t{kLanes};
+  const ptrdiff_t out_at = row.first * pass.out_width + col.first * ptrdiff_t{kLanes};
+  const ptrdiff_t w_at = (static_cast<ptrdiff_t>(row.tap) * pass.cols.taps + col.tap) * size;
+  int width = 0;
+  for (int cell = 0; cell < cells.count; cell += width) {
+    const int left = cells.count - cell;
+    width = left < max_cells(size) ? left : max_cells(size);
+    const int most = max_blocks(size, width);
+    tile.in_tile = others.count == 1 ? width * cells.in : others.in;
+    tile.out_tile = others.count == 1 ? width * cells.out : others.out;
+    tile.tiles = others.count == 1 ? left / width : others.count;
+    for (int block = 0; block < blocks; block += most) {
+      const int first = block * size;
+      const int used = blocks - block < most ? blocks - block : most;
+      const ptrdiff_t at = out_at + first * pass.out_channel + cell * cells.out;
+      tile.live = pass.outputs - first < used * size ? pass.outputs - first : used * size;
+      tile.in = on.in + in_at + cell * cells.in;
+      tile.w = on.packed + w_at + block * tile.w_block;
+      tile.bias = on.bias == nullptr ? nullptr : on.bias + first;
+      tile.out = on.out + at;
+      tile.mask = on.mask == nullptr ? nullptr : on.mask + at;
+      tile_function<T>(size, width, used)(tile);
     }
+    if (others.count == 1) cell += (tile.tiles - 1) * width;
   }
 }
 
@@ -248,16 +263,26 @@ void pack_grad_data(const ConvShape& shape, const T* w, T* packed) {
 }
 
 template <typename T>
-void run_groups(const ConvShape& shape, const Pass<T>& pass, const T* in, const T* packed,
-                const T* bias, const T* mask, T* out) {
+void run(const ConvShape& shape, const Pass<T>& pass, const Operands<T>& on) {
   const ptrdiff_t packed_group = packed_size(pass.inputs, pass.outputs, shape) / shape.groups;
-  for (int g = 0; g < shape.groups; ++g) {
-    const ptrdiff_t in_at = g * pass.inputs * pass.in_channel;
-    const ptrdiff_t out_at = g * pass.outputs * pass.out_channel;
-    for (int lane = 0; lane < kLanes; lane += kWidth<T>) {
-      run_group(pass, in + in_at + lane, packed + g * packed_group,
-                bias == nullptr ? nullptr : bias + g * pass.outputs,
-                mask == nullptr ? nullptr : mask + out_at + lane, out + out_at + lane);
+  AxisRuns cols(pass.cols);
+  while (cols.next()) {
+    AxisRuns rows(pass.rows);
+    while (rows.next()) {
+      for (int g = 0; g < shape.groups; ++g) {
+        for (int lane = 0; lane < kLanes; lane += kWidth<T>) {
+          const ptrdiff_t out_at = g * pass.outputs * pass.out_channel + lane;
+          const Operands<T> part{on.in + g * pass.inputs * pass.in_channel + lane,
+                                 on.packed + g * packed_group,
+                                 on.bias == nullptr ? nullptr : on.bias + g * pass.outputs,
+                                 on.mask == nullptr ? nullptr : on.mask + out_at, on.out + out_at};
+          for (int c = 0; c < cols.count; ++c) {
+            for (int r = 0; r < rows.count; ++r) {
+              run_rectangle(pass, part, rows.runs[r], cols.runs[c]);
+            }
+          }
+        }
+      }
     }
   }
 }
@@ -277,7 +302,7 @@ void forward(const ConvShape& shape, const T* x, const T* packed, const T* bias,
   pass.out_width = static_cast<ptrdiff_t>(shape.q) * kLanes;
   pass.out_channel = shape.p * pass.out_width;
   pass.activation = activation;
-  run_groups<T>(shape, pass, x, packed, bias, nullptr, y);
+  run(shape, pass, Operands<T>{x, packed, bias, nullptr, y});
 }
 
 template <typename T>
@@ -294,7 +319,7 @@ void grad_data(const ConvShape& shape, const T* dy, const T* packed, const T* re
   pass.out_width = static_cast<ptrdiff_t>(shape.w) * kLanes;
   pass.out_channel = shape.h * pass.out_width;
   pass.activation = Activation::kNone;
-  run_groups<T>(shape, pass, dy, packed, nullptr, relu_output, dx);
+  run(shape, pass, Operands<T>{dy, packed, nullptr, relu_output, dx});
 }
 
 }  // namespace
