@@ -93,9 +93,12 @@ template <typename T>
 using TileFunction = void (*)(const Tile<T>&);
 
 constexpr int max_cells(int cb) { return kAccumulators / cb < 6 ? kAccumulators / cb : 6; }
+// Blocks of outputs whose weights pass together over all cells, so that they stay in the
+// first-level cache.
+constexpr int kBlocksAtOnce = 2;
 constexpr int max_blocks(int cb, int cells) {
   const int n = kAccumulators / (cb * cells);
-  return n < 1 ? 1 : n < 4 ? n : 4;
+  return n < 1 ? 1 : n < kBlocksAtOnce ? n : kBlocksAtOnce;
 }
 
 template <typename T, int CB, int PB, int NB = max_blocks(CB, PB)>
@@ -162,9 +165,8 @@ struct Line {
 // the longer side; its tiles go along the other, or along the same where there is only one.
 template <typename T>
 void run_rectangle(const Pass<T>& pass, const Operands<T>& on, const AxisRun& row,
-                   const AxisRun& col) {
+                   const AxisRun& col, int first_block, int blocks) {
   const int size = outputs_per_block(pass.outputs);
-  const int blocks = round_up(pass.outputs, size) / size;
   Line cells{col.count, col.in_next * ptrdiff_t{kLanes}, col.step * ptrdiff_t{kLanes}};
   Line others{row.count, row.in_next * pass.in_width, row.step * pass.out_width};
   if (cells.count < max_cells(size) && cells.count < others.count) {
@@ -198,7 +200,7 @@ void run_rectangle(const Pass<T>& pass, const Operands<T>& on, const AxisRun& ro
     tile.in_tile = others.count == 1 ? width * cells.in : others.in;
     tile.out_tile = others.count == 1 ? width * cells.out : others.out;
     tile.tiles = others.count == 1 ? left / width : others.count;
-    for (int block = 0; block < blocks; block += most) {
+    for (int block = first_block; block < blocks; block += most) {
       const int first = block * size;
       const int used = blocks - block < most ? blocks - block : most;
       const ptrdiff_t at = out_at + first * pass.out_channel + cell * cells.out;
@@ -262,6 +264,23 @@ void pack_grad_data(const ConvShape& shape, const T* w, T* packed) {
           static_cast<ptrdiff_t>(outputs) * taps, taps, w, packed);
 }
 
+// The two innermost of the loops; a few blocks of outputs pass over all cells before the next ones
+// do.
+template <typename T>
+void run_rectangles(const Pass<T>& pass, const Operands<T>& on, const AxisRuns& rows,
+                    const AxisRuns& cols) {
+  const int size = outputs_per_block(pass.outputs);
+  const int blocks = round_up(pass.outputs, size) / size;
+  for (int block = 0; block < blocks; block += kBlocksAtOnce) {
+    const int end = block + kBlocksAtOnce < blocks ? block + kBlocksAtOnce : blocks;
+    for (int c = 0; c < cols.count; ++c) {
+      for (int r = 0; r < rows.count; ++r) {
+        run_rectangle(pass, on, rows.runs[r], cols.runs[c], block, end);
+      }
+    }
+  }
+}
+
 template <typename T>
 void run(const ConvShape& shape, const Pass<T>& pass, const Operands<T>& on) {
   const ptrdiff_t packed_group = packed_size(pass.inputs, pass.outputs, shape) / shape.groups;
@@ -276,11 +295,7 @@ void run(const ConvShape& shape, const Pass<T>& pass, const Operands<T>& on) {
                                  on.packed + g * packed_group,
                                  on.bias == nullptr ? nullptr : on.bias + g * pass.outputs,
                                  on.mask == nullptr ? nullptr : on.mask + out_at, on.out + out_at};
-          for (int c = 0; c < cols.count; ++c) {
-            for (int r = 0; r < rows.count; ++r) {
-              run_rectangle(pass, part, rows.runs[r], cols.runs[c]);
-            }
-          }
+          run_rectangles(pass, part, rows, cols);
         }
       }
     }
