@@ -1,0 +1,67 @@
+#include "runtime/devices/cpu_device.h"
+
+#include <unistd.h>
+
+#include <cstring>
+#include <thread>
+
+#include "graph/support/error.h"
+#include "runtime/devices/cpu_executor.h"
+
+namespace sardonyx::runtime {
+
+CpuDevice::CpuDevice(int threads)
+    : pool_(threads), states_(HugeMemory(size_t{0})), arena_(HugeMemory(size_t{0})) {}
+
+std::string CpuDevice::name() const {
+  const char* isa = vector_floats() == 16 ? "avx512" : vector_floats() == 8 ? "avx2" : "baseline";
+  return fmt::format("cpu ({}, {} thread{})", isa, threads(), threads() == 1 ? "" : "s");
+}
+
+size_t CpuDevice::l2_bytes() const {
+  const long bytes = sysconf(_SC_LEVEL2_CACHE_SIZE);
+  return bytes > 0 ? static_cast<size_t>(bytes) : size_t{1} << 20;
+}
+
+int CpuDevice::vector_floats() const {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx512f")) return 16;
+  if (__builtin_cpu_supports("avx2")) return 8;
+#endif
+  return 4;
+}
+
+void CpuDevice::reserve_states(size_t bytes) {
+  if (bytes <= states_.size()) return;
+  HugeMemory larger(bytes);
+  std::memcpy(larger.data(), states_.data(), states_.size());
+  states_ = std::move(larger);
+}
+
+void CpuDevice::reserve_arena(size_t bytes) {
+  if (bytes > arena_.size()) arena_ = HugeMemory(bytes);
+}
+
+void CpuDevice::write_state(size_t offset, const void* host, size_t bytes) {
+  CHECK(offset + bytes <= states_.size());
+  std::memcpy(states_.data() + offset, host, bytes);
+}
+
+void CpuDevice::read_state(size_t offset, void* host, size_t bytes) const {
+  CHECK(offset + bytes <= states_.size());
+  std::memcpy(host, states_.data() + offset, bytes);
+}
+
+std::unique_ptr<Executor> CpuDevice::load(const passes::Plan& plan) {
+  return std::make_unique<CpuExecutor>(plan, *this);
+}
+
+std::unique_ptr<Device> make_device(const std::string& name, int threads) {
+  if (name == "cpu") return std::make_unique<CpuDevice>(threads);
+  if (name.starts_with("cuda")) {
+    throw Error("device '{}': this build has no CUDA support; use --devices cpu", name);
+  }
+  throw Error("there is no device '{}'; known: cpu", name);
+}
+
+}  // namespace sardonyx::runtime

@@ -1,0 +1,46 @@
+// The thread pool of one replica: the calling thread is thread 0, workers spin for a bounded time and then sleep.
+//
+// Task i always runs on thread i % size(), and a task that calls run() again runs its tasks one after another:
+// both are what makes results depend on the number of threads only.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "ops/core/parallel.h"
+
+namespace sardonyx::runtime {
+
+class WorkerPool final : public ops::ThreadPool {
+ public:
+  // `threads` >= 1, the calling thread included. Workers never spin when there are more threads than cores.
+  explicit WorkerPool(int threads);
+  ~WorkerPool() override;
+  WorkerPool(const WorkerPool&) = delete;
+  WorkerPool& operator=(const WorkerPool&) = delete;
+
+  int size() const override { return static_cast<int>(workers_.size()) + 1; }
+  void run(int count, ops::FunctionRef<void(int)> task) override;
+
+ private:
+  void work(int thread);
+  void run_share(int thread);
+  void wait_for_job(uint32_t seen) const;
+  void wait_for_workers() const;
+
+  std::vector<std::thread> workers_;
+  int spins_ = 0;
+  int count_ = 0;
+  const ops::FunctionRef<void(int)>* task_ = nullptr;
+  std::atomic<uint32_t> job_{0};      // counts jobs; workers wait for it to change
+  std::atomic<int32_t> running_{0};   // workers still inside the job
+  std::atomic<bool> stop_{false};
+  std::mutex error_mutex_;
+  std::exception_ptr error_;
+};
+
+}  // namespace sardonyx::runtime
