@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -23,7 +24,7 @@ enum class MicroBatch : uint8_t {
 };
 
 struct LossOptions {
-  std::string kind = "cross_entropy";  // cross_entropy | nll | mse
+  std::string kind = "cross_entropy";  // cross_entropy | nll | mse | none (evaluation only)
   std::string output;                  // graph output the loss reads; "": the only one that fits
   std::string loss_output;             // scalar output that already is the loss; "": attach one
   bool mean = true;                    // false: --reduction sum, no division at all
@@ -57,8 +58,10 @@ struct GradientOptions {
 struct PipelineOptions {
   Mode mode = Mode::kTrain;
   MicroBatch micro_batch = MicroBatch::kOnly;
-  int64_t batch = 1;                            // rows of this plan's (micro-)batch
-  bool set_batch = false;                       // --set-batch
+  int64_t batch = 1;       // rows of this plan's (micro-)batch
+  bool set_batch = false;  // --set-batch
+  // Shape of one sample per input, from the data: binds dimensions the file leaves open.
+  std::map<std::string, std::vector<int64_t>> sample_shapes;
   graph::DType dtype = graph::DType::kFloat32;  // compute type: kFloat32 or kFloat64
   bool dropout = true;                          // false: --no-dropout
   bool respect_training_mode = false;

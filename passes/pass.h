@@ -25,6 +25,13 @@ struct ParameterRow {
   graph::Origin origin;
 };
 
+// A node that can't be run, and why. All of them are collected before anything is refused.
+struct UnsupportedNode {
+  std::string node;    // Node::label()
+  std::string op;      // "ai.example::Foo"
+  std::string reason;  // "the operator is not known", ...
+};
+
 // What passes hand to each other beside the graph. Values are named, not pointed to: passes may
 // rebuild them.
 struct PassContext {
@@ -32,11 +39,14 @@ struct PassContext {
   const Target* target = nullptr;
   const std::vector<graph::Function>* functions = nullptr;  // bodies of model-local functions
 
-  std::vector<std::string> notices;      // one line each, for the user
+  std::vector<std::string> notices;  // one line each, for the user
+  // By infer_shapes; an error only where the loss needs them.
+  std::vector<UnsupportedNode> unsupported;
   std::vector<ParameterRow> parameters;  // by mark_trainable
   std::vector<std::pair<std::string, std::string>>
       gradients;                      // parameter, gradient: by build_backward
   std::string loss_sum, loss_weight;  // by append_loss
+  std::string correct, correct_top5;  // rows with the right class (class losses), by append_loss
   std::string logits;                 // what the loss reads, by append_loss
 
   void notice(std::string line) { notices.push_back(std::move(line)); }

@@ -1,6 +1,8 @@
 // *** Read this first ***
 #include "passes/pipelines.h"
 
+#include <iterator>
+
 namespace sardonyx::passes {
 
 namespace {
@@ -13,8 +15,6 @@ constexpr PipelineEntry kPreparation[] = {
     {"bind_batch", "shapes become numbers; the batch axis keeps its name"},
     {"infer_shapes", "needs the batch; folds Shape arithmetic, which Reshape needs"},
     {"apply_mode", "needs types; decides what Dropout and BatchNormalization compute"},
-    {"mark_trainable", "needs the final form of nodes to see which slots are parameters"},
-    {"fold_constants", "only now is it known which constants are parameters"},
 };
 
 Pipeline with_preparation(std::initializer_list<PipelineEntry> rest) {
@@ -26,19 +26,25 @@ Pipeline with_preparation(std::initializer_list<PipelineEntry> rest) {
 }  // namespace
 
 const Pipeline& preparation_pipeline() {
-  static const Pipeline pipeline = with_preparation({});
+  static const Pipeline pipeline = with_preparation({
+      {"append_loss", "trainable is what reaches the loss"},
+      {"mark_trainable", "fills the table of parameters"},
+  });
   return pipeline;
 }
 
 const Pipeline& training_pipeline() {
   static const Pipeline pipeline = with_preparation({
       {"append_loss", "gives the backward pass its seed and the update its divisor"},
+      {"mark_trainable", "a parameter is what reaches the loss"},
+      {"fold_constants", "only now is it known which constants are parameters"},
+      {"eliminate_dead", "side outputs, which the loss doesn't need, may hold anything"},
+      {"check_supported", "all that is missing is listed at once, before anything is built"},
       {"build_backward", "gradients graph to graph, only on paths that need one"},
       {"eliminate_common", "gradient rules recompute shared terms; merge them before accumulation"},
-      {"accumulate_gradients",
-       "after the backward nodes exist, before anything consumes gradients"},
+      {"accumulate_gradients", "after the gradients exist, before anything consumes them"},
       {"append_optimizer", "consumes the accumulated gradients"},
-      {"eliminate_dead", "side outputs and unused forward values of the training step"},
+      {"eliminate_dead", "forward values that only a side output used"},
   });
   return pipeline;
 }
@@ -46,14 +52,21 @@ const Pipeline& training_pipeline() {
 const Pipeline& evaluation_pipeline() {
   static const Pipeline pipeline = with_preparation({
       {"append_loss", "the loss and the count of correct rows, when labels are given"},
-      {"eliminate_common", "exporters repeat shape and scale arithmetic"},
+      {"mark_trainable", "the same states as in training, shared with it"},
+      {"fold_constants", "exporters repeat shape and scale arithmetic"},
+      {"eliminate_common", "likewise"},
       {"eliminate_dead", "branches that feed nothing asked for"},
+      {"check_supported", "all that is missing is listed at once"},
   });
   return pipeline;
 }
 
 const Pipeline& gradient_pipeline() {
   static const Pipeline pipeline = with_preparation({
+      {"mark_trainable", "what is differentiated must not be folded away"},
+      {"fold_constants", "a parameter-free branch needs no gradient"},
+      {"eliminate_dead", "outputs that were not asked for"},
+      {"check_supported", "all that is missing is listed at once"},
       {"build_backward", "from seed inputs instead of a loss"},
       {"eliminate_dead", "nothing but outputs and gradients is asked for"},
   });

@@ -117,11 +117,31 @@ std::optional<std::string> declines(const KernelDef& kernel, const KernelRequest
   return kernel.declines ? kernel.declines(request) : std::nullopt;
 }
 
+namespace {
+
+// F(x, dy, acc) = acc + F(x, dy).
+std::vector<Tensor> evaluate_accumulating(const Node& node, int slot, std::vector<Tensor> inputs) {
+  const Tensor acc = std::exchange(inputs[slot], Tensor());
+  std::vector<Tensor> outputs = evaluate(node, inputs);
+  dispatch_float(acc.dtype(), [&]<class T>() {
+    const auto from = acc.data<T>();
+    const auto to = outputs[0].mutable_data<T>();
+    for (size_t i = 0; i < to.size(); ++i) to[i] += from[i];
+  });
+  return outputs;
+}
+
+}  // namespace
+
 std::vector<Tensor> evaluate(const Node& node, const std::vector<Tensor>& inputs) {
   const OpDef& op = OpRegistry::get().at(node);
   KernelRequest request = KernelRequest::of(node);
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (inputs[i].defined()) request.constants[i] = &inputs[i];
+  }
+  if (op.accumulate_input >= 0 && static_cast<size_t>(op.accumulate_input) < inputs.size() &&
+      inputs[op.accumulate_input].defined()) {
+    return evaluate_accumulating(node, op.accumulate_input, inputs);
   }
   if (op.view) return {inputs.at(0).reshaped(node.output(0)->type.shape())};
 

@@ -58,7 +58,8 @@ class CpuContext {
   std::span<std::byte> workspace;   // at least Kernel::workspace_bytes(), 64-byte aligned
   ThreadPool* pool = nullptr;
   Communicator* communicator = nullptr;
-  // Output 0 must be added to what it holds (only set for kernels that declare `accumulates`).
+  // Output 0 must be added to what it holds (only set for kernels that declare `accumulates`). This
+  // is how OpDef::accumulate_input reaches a kernel: that input itself is never handed in.
   bool accumulate = false;
   // Key of counter-based generators: (seed, step, index in the global batch of row 0 of this call).
   uint64_t seed = 0;
@@ -89,8 +90,8 @@ enum class Layouts : uint8_t {
   kPlain,    // all operands plain
   kSameAll,  // element by element over the stored bytes: any layout, all operands of equal shape
              // and layout (padding lanes are computed too: any garbage is allowed there)
-  kLanes,  // every batch-carrying operand has Layout::lanes(16); the rest is plain
-  kAny,    // the kernel looks at the layouts itself (Reorder)
+  kLanes,    // every batch-carrying operand has Layout::lanes(16); the rest is plain
+  kAny,      // the kernel looks at the layouts itself (Reorder)
 };
 
 // Preference among kernels that accept: higher first.
@@ -106,6 +107,9 @@ struct KernelDef {
   bool accumulates = false;
   // (output, input) pairs that may share memory: an element is read before it is written.
   std::vector<std::pair<int, int>> in_place;
+  // Expected speed of a kLanes kernel relative to the best plain one (static cost table); null: 1.
+  // A region is blocked into lanes where some node gains.
+  std::function<double(const KernelRequest&)> lanes_gain;
   // Reason for not serving the request; nullopt: accepts. Null function: accepts whatever the
   // general rules accept.
   std::function<std::optional<std::string>(const KernelRequest&)> declines;

@@ -39,9 +39,12 @@ struct AttributeDef {
   std::string doc;  // kind, default, meaning: "ints, default all 1: step of the window"
 };
 
+struct KernelRequest;
 class NormalizeContext;
 class InferContext;
 class GradientContext;
+class ModeContext;
+class OpBuilder;
 
 struct Gradient {
   enum class Kind : uint8_t { kMissing, kRule, kZero, kNone };
@@ -71,8 +74,11 @@ enum class BatchRole : uint8_t {
   kSum,  // the output is a sum over rows: blocks may be added up in any grouping; zero for no rows
 };
 
-// Axes of a layout axis 0 can be the batch; what an operator is for the trainer's bookkeeping.
+// What a parameter in an input slot is to its operator.
 enum class ParameterSlot : uint8_t { kNone, kWeight, kBias, kScale, kStatistic };
+
+// An operator that closes a classifier by turning scores into (log-)probabilities.
+enum class ClassOutput : uint8_t { kNone, kProbabilities, kLogProbabilities };
 
 struct OpDef {
   std::string domain;  // "" = ai.onnx
@@ -97,12 +103,31 @@ struct OpDef {
   // What a parameter at input `slot` would be; null: kNone. Fills "trainable one-element floats",
   // "state by slot".
   std::function<ParameterSlot(int slot)> parameter_slot;
+  // Turns the node into the form of the mode (Dropout, BatchNormalization); null: the same in both.
+  std::function<void(ModeContext&)> apply_mode;
+  // For an operator that is itself a mean loss over rows: (sum, weight) such that the output is sum
+  // / weight; null outputs when this node is none. Lets a loss inside the file be accumulated
+  // exactly.
+  std::function<std::pair<Value*, Value*>(Node&, OpBuilder&)> split_loss;
+  // Set for Softmax and LogSoftmax: cross-entropy takes the input of a closing one.
+  ClassOutput class_output = ClassOutput::kNone;
+  // Attributes that hold an element type ("to"): converted together with the graph's floats.
+  std::vector<std::string> dtype_attributes;
+  // Constants that meet the model's input only through such operators are data preprocessing, not
+  // parameters.
+  bool preprocessing = false;
+  // An addition: a one-element constant added to a product is a bias.
+  bool adds = false;
+  // Floating-point operations of one run with these types, for reports; null: not counted.
+  std::function<double(const KernelRequest&)> flops;
   // Input slot that, when present, is added to output 0 and overwritten by it (`acc' = F(x, dy,
   // acc)`); -1: none.
   int accumulate_input = -1;
   // The output is input 0 under another shape: same bytes, no kernel (Reshape, Flatten, Identity
   // ...).
   bool view = false;
+  // The outputs depend on the types of the inputs only (Shape, Size).
+  bool reads_only_shapes = false;
   // Same inputs give same outputs (false for Dropout in training): may be folded and merged.
   bool pure = true;
 };

@@ -1,0 +1,69 @@
+// accumulate_gradients: gradients (and the sums that the loss reports) of several micro-batches are
+// added up in accumulator states "acc/NAME". The first micro-batch overwrites, later ones add:
+// nothing is ever zeroed.
+//
+// Where the operator that makes a gradient can add to what is there (OpDef::accumulate_input), it
+// does; elsewhere an Accumulate node follows.
+#include "graph/support/error.h"
+#include "ops/core/infer.h"
+#include "ops/core/op_builder.h"
+#include "passes/pass.h"
+
+namespace sardonyx::passes {
+
+namespace {
+
+using graph::Graph;
+using graph::Node;
+using graph::Value;
+
+bool can_add(const Value* gradient) {
+  const Node* node = gradient->producer;
+  if (node == nullptr || gradient->slot != 0 || !gradient->uses().empty()) return false;
+  const ops::OpDef& op = ops::OpRegistry::get().at(*node);
+  return op.accumulate_input >= 0 && node->input(op.accumulate_input) == nullptr;
+}
+
+// The value acc + gradient.
+Value* added(Graph& graph, Value* acc, Value* gradient) {
+  if (can_add(gradient)) {
+    Node* node = gradient->producer;
+    graph.set_input(node, ops::OpRegistry::get().at(*node).accumulate_input, acc);
+    ops::infer_node(*node);
+    return gradient;
+  }
+  ops::OpBuilder b(graph);
+  return b.own("Accumulate", {acc, gradient}, {}, acc->name + "'");
+}
+
+std::string accumulate(Graph& graph, MicroBatch micro_batch, const std::string& name,
+                       const std::string& what) {
+  Value* value = graph.find(name);
+  CHECK(value != nullptr, "there is no value '{}' to accumulate", name);
+  graph::TensorType type = value->type;
+  Value* acc = graph.add_state("acc/" + what, type, graph::StateRole::kAccumulator);
+  Value* next = micro_batch == MicroBatch::kFirst ? value : added(graph, acc, value);
+  graph.bind(acc, next);
+  return next->name;
+}
+
+}  // namespace
+
+bool accumulate_gradients(Graph& graph, PassContext& context) {
+  const MicroBatch micro_batch = context.options.micro_batch;
+  if (micro_batch == MicroBatch::kOnly) return false;
+  CHECK(micro_batch != MicroBatch::kNone, "a replica without samples has no gradients to add");
+  for (auto& [parameter, gradient] : context.gradients) {
+    gradient = accumulate(graph, micro_batch, gradient, parameter);
+  }
+  for (std::string* sum : {&context.loss_sum, &context.loss_weight, &context.correct}) {
+    if (!sum->empty()) *sum = accumulate(graph, micro_batch, *sum, *sum);
+  }
+  graph.clear_outputs();
+  for (const std::string* sum : {&context.loss_sum, &context.loss_weight, &context.correct}) {
+    if (!sum->empty()) graph.add_output(graph.find(*sum));
+  }
+  return true;
+}
+
+}  // namespace sardonyx::passes

@@ -1,0 +1,253 @@
+// append_loss: finds what the loss reads, adds the labels as an input, and makes the outputs of the
+// graph `loss_sum` and `loss_weight` (and `correct` for class labels).
+//
+// The loss is a sum and a weight, never a mean: the mean is taken once per step, over the whole
+// global batch, so any cut into micro-batches and replicas gives the same step.
+#include "graph/names.h"
+#include "graph/support/error.h"
+#include "ops/core/op_builder.h"
+#include "passes/pass.h"
+
+namespace sardonyx::passes {
+
+namespace {
+
+using graph::Graph;
+using graph::Node;
+using graph::TensorType;
+using graph::Value;
+
+std::string list_outputs(const Graph& graph) {
+  std::string text;
+  for (const Value* value : graph.outputs()) {
+    text += fmt::format("\n  {}  {}", value->name, value->type.str());
+  }
+  return text;
+}
+
+class LossAppender {
+ public:
+  LossAppender(Graph& graph, PassContext& context)
+      : graph_(graph), context_(context), options_(context.options.loss), b_(graph) {}
+
+  void run() {
+    if (!options_.loss_output.empty()) {
+      take_loss_of_file();
+    } else {
+      Value* scores = choose_output();
+      if (options_.kind == "cross_entropy") {
+        cross_entropy(bypass_softmax(scores));
+      } else if (options_.kind == "nll") {
+        class_loss("NllLoss", scores);
+      } else if (options_.kind == "mse") {
+        mse(scores);
+      } else {
+        throw Error("there is no loss '{}'; known: cross_entropy, nll, mse", options_.kind);
+      }
+    }
+    publish();
+  }
+
+ private:
+  bool takes_classes() const { return options_.kind != "mse"; }
+
+  // --- a loss that the file computes itself
+  // ---------------------------------------------------------------
+  void take_loss_of_file() {
+    Value* loss = graph_.find(options_.loss_output);
+    if (loss == nullptr) {
+      throw Error("there is no value '{}' for --loss-output; the outputs are:{}",
+                  options_.loss_output, list_outputs(graph_));
+    }
+    if (!loss->type.is_static() || loss->type.numel() != 1 ||
+        !graph::is_floating(loss->type.dtype)) {
+      throw Error("--loss-output '{}' has type {}, expected one floating-point number", loss->name,
+                  loss->type.str());
+    }
+    context_.logits = loss->name;
+    if (options_.mean && loss->producer != nullptr) {
+      const ops::OpDef* op = ops::OpRegistry::get().find(*loss->producer);
+      if (op != nullptr && op->split_loss) {
+        ops::OpBuilder before(graph_, nullptr);
+        std::tie(sum_, weight_) = op->split_loss(*loss->producer, before);
+        if (sum_ != nullptr) return;
+      }
+    }
+    Value* scalar = loss->type.rank() == 0 ? loss : b_.op("Reshape", {loss, b_.ints({})});
+    const auto rows = static_cast<double>(context_.options.batch);
+    weight_ = b_.scalar(loss->type.dtype, options_.mean ? rows : 1.0);
+    sum_ = options_.mean ? b_.op("Mul", {scalar, weight_}) : scalar;
+  }
+
+  // --- an attached loss
+  // -------------------------------------------------------------------------------------
+  Value* choose_output() {
+    if (!options_.output.empty()) {
+      if (Value* value = graph_.find(options_.output)) return check_output(value);
+      throw Error("there is no output '{}'; the outputs are:{}", options_.output,
+                  list_outputs(graph_));
+    }
+    std::vector<Value*> fitting;
+    for (Value* value : graph_.outputs()) {
+      if (fits(value)) fitting.push_back(value);
+    }
+    if (fitting.size() == 1) return fitting[0];
+    throw Error("{} of the model's outputs fit{} the labels of loss {}; name one with --output:{}",
+                fitting.empty() ? "none" : "several", fitting.empty() ? "s" : "", options_.kind,
+                list_outputs(graph_));
+  }
+
+  bool fits(const Value* value) const {
+    const TensorType& type = value->type;
+    if (!graph::is_floating(type.dtype) || !type.ranked || !ops::carries_batch(graph_, value)) {
+      return false;
+    }
+    const TensorType& labels = options_.labels;
+    if (labels.dtype == graph::DType::kUndefined) return !takes_classes() || type.rank() >= 2;
+    return takes_classes() ? type.rank() == labels.rank() + 1
+                           : !type.is_static() || type.numel() == labels.numel();
+  }
+
+  Value* check_output(Value* value) const {
+    if (!graph::is_floating(value->type.dtype) || !value->type.is_static()) {
+      throw Error(
+          "the loss can't read '{}' of type {}: expected floating-point scores of known "
+          "shape",
+          value->name, value->type.str());
+    }
+    return value;
+  }
+
+  // Cross-entropy applies its own log-softmax: a closing Softmax or LogSoftmax is trained through
+  // its input.
+  Value* bypass_softmax(Value* scores) {
+    const Value* last = scores;
+    while (last->producer != nullptr) {
+      const ops::OpDef* op = ops::OpRegistry::get().find(*last->producer);
+      if (op == nullptr) break;
+      if (op->class_output != ops::ClassOutput::kNone) {
+        Value* input = last->producer->input(0);
+        context_.notice(
+            fmt::format("the model ends in {}; cross-entropy trains on its input '{}' (the saved "
+                        "file keeps it)",
+                        op->name, input->name));
+        return input;
+      }
+      const Value* input = last->producer->input(0);
+      if (!op->view || input == nullptr || !input->type.same_storage(last->type)) break;
+      last = input;
+    }
+    return scores;
+  }
+
+  Value* labels_input(TensorType expected) {
+    const TensorType& given = options_.labels;
+    if (given.dtype != graph::DType::kUndefined) {
+      if (given.rank() != expected.rank()) {
+        throw Error("labels have shape {}, but loss {} on '{}' expects {}{}",
+                    graph::shape_str(given.dims), options_.kind, context_.logits,
+                    graph::shape_str(expected.dims),
+                    takes_classes() ? " class numbers (not one-hot rows)" : "");
+      }
+      for (int i = 1; i < given.rank(); ++i) {
+        if (given.dims[i].value != expected.dims[i].value) {
+          throw Error("labels have shape {}, but loss {} on '{}' expects {}",
+                      graph::shape_str(given.dims), options_.kind, context_.logits,
+                      graph::shape_str(expected.dims));
+        }
+      }
+      if (takes_classes()) expected.dtype = given.dtype;
+    }
+    return graph_.add_input(graph::fresh_name(graph_, "labels"), std::move(expected));
+  }
+
+  void cross_entropy(Value* logits) { class_loss("CrossEntropyLoss", logits); }
+
+  void class_loss(const std::string& op, Value* scores) {
+    context_.logits = scores->name;
+    if (scores->type.rank() < 2) {
+      throw Error("loss {} expects scores [N,classes], but '{}' has type {}", options_.kind,
+                  scores->name, scores->type.str());
+    }
+    std::vector<graph::Dim> dims = scores->type.dims;
+    dims.erase(dims.begin() + 1);
+    Value* labels = labels_input(TensorType(graph::DType::kInt64, std::move(dims)));
+    graph::Attributes attributes;
+    if (options_.ignore_index) attributes["ignore_index"] = *options_.ignore_index;
+    if (options_.label_smoothing != 0.0) attributes["label_smoothing"] = options_.label_smoothing;
+    const std::vector<std::string> outputs =
+        op == "CrossEntropyLoss" ? std::vector<std::string>{"loss_sum", "loss_weight", "log_prob"}
+                                 : std::vector<std::string>{"loss_sum", "loss_weight"};
+    Node* node = b_.node(ops::kDomain, op, {scores, labels}, outputs, attributes);
+    sum_ = node->output(0);
+    weight_ = node->output(1);
+    graph::Attributes count;
+    if (options_.ignore_index) count["ignore_index"] = *options_.ignore_index;
+    count["k"] = int64_t{1};
+    correct_ = b_.own("CountCorrect", {scores, labels}, count, "correct");
+    if (context_.options.mode == Mode::kEval && scores->type.dims[1].value > 5) {
+      count["k"] = int64_t{5};
+      correct5_ = b_.own("CountCorrect", {scores, labels}, count, "correct_top5");
+    }
+  }
+
+  void mse(Value* scores) {
+    context_.logits = scores->name;
+    Value* labels = labels_input(mse_labels(scores->type));
+    Value* target = labels->type.same_storage(scores->type)
+                        ? labels
+                        : b_.op("Reshape", {labels, b_.ints(scores->type.shape())});
+    Value* difference = b_.op("Sub", {scores, target});
+    Value* square = b_.op("Mul", {difference, difference});
+    std::vector<int64_t> axes(scores->type.rank());
+    for (size_t i = 0; i < axes.size(); ++i) axes[i] = static_cast<int64_t>(i);
+    sum_ = b_.op("ReduceSum", {square, b_.ints(axes)}, {{"keepdims", int64_t{0}}}, "loss_sum");
+    weight_ = b_.scalar(scores->type.dtype, static_cast<double>(scores->type.numel()));
+  }
+
+  // Targets of a one-column output may come without the column.
+  TensorType mse_labels(TensorType expected) const {
+    const TensorType& given = options_.labels;
+    const bool drops_column = given.dtype != graph::DType::kUndefined && expected.rank() == 2 &&
+                              given.rank() == 1 && expected.dims[1].value == 1;
+    if (drops_column) expected.dims.pop_back();
+    return expected;
+  }
+
+  void publish() {
+    graph_.clear_outputs();
+    const auto add = [&](Value* value, std::string& name, const char* wish) {
+      if (value == nullptr) return;
+      if (value->kind != graph::ValueKind::kResult || value->name != wish) {
+        if (graph_.find(wish) == nullptr && value->origin.kind == graph::Origin::Kind::kNone) {
+          graph_.rename(value, wish);
+        }
+      }
+      name = value->name;
+      graph_.add_output(value);
+    };
+    add(sum_, context_.loss_sum, "loss_sum");
+    add(weight_, context_.loss_weight, "loss_weight");
+    add(correct_, context_.correct, "correct");
+    add(correct5_, context_.correct_top5, "correct_top5");
+  }
+
+  Graph& graph_;
+  PassContext& context_;
+  const LossOptions& options_;
+  ops::OpBuilder b_;
+  Value* sum_ = nullptr;
+  Value* weight_ = nullptr;
+  Value* correct_ = nullptr;
+  Value* correct5_ = nullptr;
+};
+
+}  // namespace
+
+bool append_loss(Graph& graph, PassContext& context) {
+  if (context.options.loss.kind == "none") return false;
+  LossAppender(graph, context).run();
+  return true;
+}
+
+}  // namespace sardonyx::passes

@@ -1,0 +1,30 @@
+// Offsets for buffers with lifetimes: greedy by size, lowest free offset (best fit over time).
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+namespace sardonyx::passes {
+
+struct Buffer {
+  size_t bytes = 0;
+  int first = 0;  // first and last time step at which it is alive, inclusive
+  int last = 0;
+  size_t offset = 0;  // the result
+};
+
+inline constexpr size_t kAlignment = 64;
+inline size_t align_up(size_t bytes, size_t to = kAlignment) { return (bytes + to - 1) / to * to; }
+
+// Fills `offset` of each buffer so that buffers alive at the same time don't overlap; returns the
+// bytes needed.
+size_t assign_offsets(std::vector<Buffer>& buffers);
+
+// The largest sum of sizes alive at one time, and that time: no plan can need less.
+struct LivenessBound {
+  size_t bytes = 0;
+  int time = 0;
+};
+LivenessBound liveness_bound(const std::vector<Buffer>& buffers);
+
+}  // namespace sardonyx::passes

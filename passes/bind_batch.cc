@@ -1,0 +1,85 @@
+// bind_batch: gives numbers to the open dimensions of the inputs and names the batch axis.
+//
+// Axis 0 of the first input is the batch. Its symbol (the file's, or "batch" when the file has a
+// number or nothing) names it from here on; every other input whose axis 0 has the same symbol or
+// the same baked number carries it too. Other open dimensions take the sizes of the data.
+#include "graph/support/error.h"
+#include "passes/pass.h"
+
+namespace sardonyx::passes {
+
+namespace {
+
+using graph::Dim;
+using graph::Value;
+
+void take_data_shape(Value* input, const PassContext& context) {
+  const auto it = context.options.sample_shapes.find(input->name);
+  if (it == context.options.sample_shapes.end()) return;
+  const std::vector<int64_t>& sample = it->second;
+  graph::TensorType& type = input->type;
+  if (!type.ranked) {
+    type.ranked = true;
+    type.dims.assign(sample.size() + 1, Dim());
+  }
+  if (type.dims.size() != sample.size() + 1) {
+    throw Error(
+        "input '{}' expects {}, but one sample of the data has shape {} (rank {} with the batch "
+        "axis)",
+        input->name, type.str(), graph::shape_str(sample), sample.size() + 1);
+  }
+  for (size_t i = 0; i < sample.size(); ++i) {
+    Dim& dim = type.dims[i + 1];
+    if (dim.known() && dim.value != sample[i]) {
+      throw Error("input '{}' expects {}, but one sample of the data has shape {}", input->name,
+                  type.str(), graph::shape_str(sample));
+    }
+    dim.value = sample[i];
+  }
+}
+
+void bind_axis0(Value* input, int64_t batch, const std::string& symbol) {
+  Dim& dim = input->type.dims[0];
+  if (dim.known() && dim.value != batch) {
+    throw Error(
+        "input '{}' has the batch size {} baked in, but {} rows were asked for; use --batch {} "
+        "(without --accumulate), or --set-batch to make it symbolic, or export with a dynamic "
+        "batch "
+        "axis",
+        input->name, dim.value, batch, dim.value);
+  }
+  dim = Dim(batch, symbol);
+}
+
+}  // namespace
+
+bool bind_batch(graph::Graph& graph, PassContext& context) {
+  if (graph.inputs().empty()) return false;
+  for (Value* input : graph.inputs()) take_data_shape(input, context);
+  std::string symbol;
+  Dim first;
+  for (Value* input : graph.inputs()) {
+    graph::TensorType& type = input->type;
+    if (!type.ranked || type.dims.empty()) continue;
+    const bool known_number = type.dims[0].known();
+    if (symbol.empty()) {
+      first = type.dims[0];
+      symbol = first.symbol.empty() ? "batch" : first.symbol;
+    } else {
+      const bool same = known_number ? first.value == type.dims[0].value
+                                     : first.symbol == type.dims[0].symbol || first.known();
+      if (!same) continue;
+    }
+    if (known_number && context.options.set_batch) type.dims[0].value = -1;
+    bind_axis0(input, context.options.batch, symbol);
+  }
+  graph.batch_symbol = symbol;
+  for (Value* input : graph.inputs()) {
+    for (Dim& dim : input->type.dims) {
+      if (!dim.known() && dim.symbol == symbol) dim.value = context.options.batch;
+    }
+  }
+  return true;
+}
+
+}  // namespace sardonyx::passes

@@ -1,0 +1,249 @@
+// mark_trainable: decides what is a parameter, a state or a constant, and says why (semantics.md,
+// section 3).
+//
+// A parameter is a float constant from which a gradient path leads to the loss, minus what can't be
+// one: numbers that only scale or bound, constants applied to the data before the first layer,
+// statistics. Globs of the user and an explicit list override the defaults.
+#include <unordered_set>
+
+#include "graph/names.h"
+#include "graph/support/error.h"
+#include "ops/core/op.h"
+#include "passes/backward.h"
+#include "passes/pass.h"
+
+namespace sardonyx::passes {
+
+namespace {
+
+using graph::Graph;
+using graph::Node;
+using graph::Value;
+using Role = ParameterRow::Role;
+
+struct Verdict {
+  Role role = Role::kConstant;
+  std::string reason;
+};
+
+ops::ParameterSlot slot_of(const graph::Use& use) {
+  const ops::OpDef* op = ops::OpRegistry::get().find(*use.node);
+  return op != nullptr && op->parameter_slot ? op->parameter_slot(use.index)
+                                             : ops::ParameterSlot::kNone;
+}
+
+class Marker {
+ public:
+  Marker(Graph& graph, PassContext& context)
+      : graph_(graph), context_(context), options_(context.options.trainable) {
+    find_preprocessed();
+    reaching_ = values_reaching(graph, targets());
+  }
+
+  void run() {
+    check_globs();
+    const std::vector<Value*> constants = graph_.constants();
+    for (Value* value : constants) {
+      // Constants that folding or normalisation made are no tensors of the file.
+      if (value->origin.kind != graph::Origin::Kind::kNone && !is_folded(*value)) mark(value);
+    }
+    if (context_.options.mode == Mode::kTrain && !context_.loss_sum.empty()) refuse_none();
+  }
+
+ private:
+  static bool is_folded(const Value& value) {
+    return value.origin.kind == graph::Origin::Kind::kNodeOutput;
+  }
+
+  std::vector<Value*> targets() const {
+    if (!context_.loss_sum.empty()) return {graph_.find(context_.loss_sum)};
+    return graph_.outputs();
+  }
+
+  // Values that are the model's input up to casts, transposes and arithmetic with constants.
+  void find_preprocessed() {
+    for (const Value* input : graph_.inputs()) preprocessed_.insert(input);
+    for (const Node& node : graph_.nodes()) {
+      const ops::OpDef* op = ops::OpRegistry::get().find(node);
+      if (op == nullptr || !op->preprocessing) continue;
+      bool from_input = false, others_constant = true;
+      for (const Value* value : node.inputs()) {
+        if (value == nullptr) continue;
+        const bool data = preprocessed_.contains(value);
+        from_input |= data;
+        others_constant &= data || value->is_constant();
+      }
+      if (!from_input || !others_constant) continue;
+      for (const Value* value : node.outputs()) preprocessed_.insert(value);
+    }
+  }
+
+  bool only_preprocesses(const Value& value) const {
+    for (const graph::Use& use : value.uses()) {
+      const ops::OpDef* op = ops::OpRegistry::get().find(*use.node);
+      if (op == nullptr || !op->preprocessing || use.node->num_inputs() < 2 ||
+          !preprocessed_.contains(use.node->output(0))) {
+        return false;
+      }
+    }
+    return !value.uses().empty();
+  }
+
+  void mark(Value* value) {
+    const Verdict verdict = judge(*value);
+    context_.parameters.push_back(
+        {value->name, value->type, verdict.role, verdict.reason, value->origin});
+    if (verdict.role == Role::kTrainable) graph_.make_state(value, graph::StateRole::kParameter);
+    if (verdict.role == Role::kState) graph_.make_state(value, graph::StateRole::kStatistic);
+  }
+
+  Verdict judge(const Value& value) {
+    if (!graph::is_floating(value.type.dtype)) {
+      return {Role::kConstant,
+              fmt::format("integer or other type ({})", graph::dtype_name(value.type.dtype))};
+    }
+    for (const graph::Use& use : value.uses()) {
+      if (slot_of(use) == ops::ParameterSlot::kStatistic) {
+        return {Role::kState, "running statistic of " + use.node->label()};
+      }
+    }
+    if (options_.exactly) return judge_by_list(value);
+    if (!reaching_.contains(&value)) return {Role::kConstant, why_unreached(value)};
+    if (matches(options_.freeze, value.name)) return {Role::kConstant, "frozen by --freeze"};
+    if (matches(options_.train, value.name)) return {Role::kTrainable, "named by --train"};
+    return judge_by_default(value);
+  }
+
+  Verdict judge_by_list(const Value& value) {
+    for (const std::string& name : *options_.exactly) {
+      if (name != value.name) continue;
+      listed_.insert(name);
+      return reaching_.contains(&value) ? Verdict{Role::kTrainable, "named by the caller"}
+                                        : Verdict{Role::kConstant, why_unreached(value)};
+    }
+    return {Role::kConstant, "frozen: not on the caller's list"};
+  }
+
+  Verdict judge_by_default(const Value& value) const {
+    if (only_preprocesses(value)) {
+      return {Role::kConstant,
+              "preprocessing constant: applied to the data before the first layer"};
+    }
+    if (value.type.rank() == 0) return {Role::kConstant, "scalar (rank 0); --train trains it"};
+    if (value.type.numel() == 1 && !fills_parameter_slot(value)) {
+      return {Role::kConstant, "one-element scalar outside a parameter slot; --train trains it"};
+    }
+    const graph::Use& use = value.uses().front();
+    return {Role::kTrainable, "reaches the loss through " + use.node->label()};
+  }
+
+  // A weight, bias or scale input, or the Add right behind a product: the bias of a single-output
+  // head.
+  bool fills_parameter_slot(const Value& value) const {
+    for (const graph::Use& use : value.uses()) {
+      if (slot_of(use) != ops::ParameterSlot::kNone) return true;
+      for (const Value* other : use.node->inputs()) {
+        if (other == nullptr || other == &value || other->producer == nullptr) continue;
+        const ops::OpDef* op = ops::OpRegistry::get().find(*other->producer);
+        const bool product = op != nullptr && op->parameter_slot &&
+                             op->parameter_slot(1) == ops::ParameterSlot::kWeight;
+        const ops::OpDef* self = ops::OpRegistry::get().find(*use.node);
+        if (product && self != nullptr && self->adds) return true;
+      }
+    }
+    return false;
+  }
+
+  std::string why_unreached(const Value& value) const {
+    if (value.uses().empty()) return "unused: no node reads it";
+    for (const graph::Use& use : value.uses()) {
+      const ops::OpDef* op = ops::OpRegistry::get().find(*use.node);
+      if (op == nullptr) continue;
+      const size_t port =
+          std::min<size_t>(use.index, op->inputs.empty() ? 0 : op->inputs.size() - 1);
+      if (!op->inputs.empty() && !op->inputs[port].no_gradient.empty()) {
+        return fmt::format("constant: {} of {}", op->inputs[port].no_gradient, use.node->label());
+      }
+    }
+    return "no gradient path from the loss reaches it";
+  }
+
+  static bool matches(const std::vector<std::string>& globs, const std::string& name) {
+    for (const std::string& glob : globs) {
+      if (graph::glob_match(glob, name)) return true;
+    }
+    return false;
+  }
+
+  void check_globs() const {
+    std::vector<std::string> names;
+    for (const Value* value : graph_.constants()) {
+      if (value->origin.kind != graph::Origin::Kind::kNone && !is_folded(*value)) {
+        names.push_back(value->name);
+      }
+    }
+    const auto check = [&](const std::vector<std::string>& globs, const char* flag) {
+      for (const std::string& glob : globs) {
+        bool used = false;
+        for (const std::string& name : names) used |= graph::glob_match(glob, name);
+        if (used) continue;
+        std::string hint;
+        for (const std::string& near : graph::near_names(glob, names)) {
+          hint += (hint.empty() ? "; near names: " : ", ") + near;
+        }
+        throw Error("{} '{}' matches no tensor of the model{}", flag, glob, hint);
+      }
+    };
+    check(options_.freeze, "--freeze");
+    check(options_.train, "--train");
+    if (options_.exactly) check(*options_.exactly, "trainable tensor");
+  }
+
+  void refuse_none() const {
+    std::string table;
+    for (const ParameterRow& row : context_.parameters) {
+      if (row.role == Role::kTrainable) return;
+      if (graph::is_floating(row.type.dtype)) {
+        table += fmt::format("\n  {}  {}: {}", row.name, row.type.str(), row.reason);
+      }
+    }
+    for (const Value* input : graph_.inputs()) {
+      if (input->origin.kind == graph::Origin::Kind::kGraphInput &&
+          !ops::carries_batch(graph_, input)) {
+        table += fmt::format(
+            "\n  {}  {}: a graph input without values (exported without weights?); "
+            "export with weights, or fill it with --init",
+            input->name, input->type.str());
+      }
+    }
+    if (table.empty()) table = "\n  (the model holds no float tensors at all)";
+    throw Error("nothing to train: no trainable parameter among the model's float tensors:{}",
+                table);
+  }
+
+  Graph& graph_;
+  PassContext& context_;
+  const TrainableOptions& options_;
+  std::unordered_set<const Value*> preprocessed_;
+  std::unordered_set<const Value*> reaching_;
+  std::unordered_set<std::string> listed_;
+};
+
+}  // namespace
+
+bool mark_trainable(Graph& graph, PassContext& context) {
+  // Gradient mode: exactly what will be differentiated must survive folding.
+  if (context.options.loss.kind == "none" && !context.options.gradient.wrt.empty()) {
+    for (const std::string& name : context.options.gradient.wrt) {
+      Value* value = graph.find(name);
+      if (value != nullptr && value->is_constant() && graph::is_floating(value->type.dtype)) {
+        graph.make_state(value, graph::StateRole::kParameter);
+      }
+    }
+    return true;
+  }
+  Marker(graph, context).run();
+  return true;
+}
+
+}  // namespace sardonyx::passes

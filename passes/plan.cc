@@ -1,0 +1,96 @@
+#include "passes/plan.h"
+
+#include "graph/print.h"
+#include "passes/arena.h"
+
+namespace sardonyx::passes {
+
+void StateTable::add(const graph::Graph& graph) {
+  for (const graph::Value* state : graph.states()) {
+    const auto it = index_.find(state->name);
+    if (it != index_.end()) {
+      CHECK(entries_[it->second].type.same_storage(state->type),
+            "state '{}' has type {} here and {} in an earlier plan", state->name, state->type.str(),
+            entries_[it->second].type.str());
+      continue;
+    }
+    index_[state->name] = entries_.size();
+    entries_.push_back({state->name, state->type, state->role, state->data, state->origin, bytes_});
+    bytes_ += align_up(state->type.bytes());
+  }
+}
+
+const StateTable::Entry* StateTable::find(std::string_view name) const {
+  const auto it = index_.find(name);
+  return it == index_.end() ? nullptr : &entries_[it->second];
+}
+
+int Plan::input_index(std::string_view name) const {
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (inputs[i].name == name) return static_cast<int>(i);
+  }
+  return -1;
+}
+
+int Plan::output_index(std::string_view name) const {
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (outputs[i].name == name) return static_cast<int>(i);
+  }
+  return -1;
+}
+
+namespace {
+
+std::string location_str(const Location& location) {
+  static constexpr const char* kNames[] = {"-", "state", "arena", "local", "constant", "input"};
+  const auto* name = kNames[static_cast<int>(location.space)];
+  if (location.space == Space::kNone) return name;
+  const std::string stride =
+      location.block_stride > 0 ? fmt::format("/{}", location.block_stride) : "";
+  return fmt::format("{}+{}{}", name, location.offset, stride);
+}
+
+std::string operands(const std::vector<Location>& locations) {
+  std::string text;
+  for (const Location& location : locations) {
+    text += (text.empty() ? "" : ", ") + location_str(location);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string print(const Plan& plan) {
+  std::string text = fmt::format(
+      "plan: batch {}, {} threads, arena {} bytes (liveness bound {}, without reuse {}), state {} "
+      "bytes\n",
+      plan.batch, plan.threads, plan.arena_bytes, plan.memory.liveness_bound_bytes,
+      plan.memory.sum_bytes, plan.memory.state_bytes);
+  for (size_t r = 0; r < plan.regions.size(); ++r) {
+    const Region& region = plan.regions[r];
+    if (region.blocked()) {
+      text += fmt::format("region {}: {} blocks of {} rows{}, {} local bytes per thread\n", r,
+                          region.blocks, region.block_rows,
+                          region.tail_rows > 0 ? fmt::format(" (last {})", region.tail_rows) : "",
+                          region.local_bytes);
+    } else {
+      text += fmt::format("region {}: whole batch\n", r);
+    }
+    for (const Step& step : region.steps) {
+      text += fmt::format("  {:<24} {}\n      ({}) -> ({}){}\n", step.def->name,
+                          graph::print(*step.node), operands(step.inputs), operands(step.outputs),
+                          step.accumulate ? " accumulating" : "");
+    }
+    for (const Reduction& sum : region.sums) {
+      text += fmt::format("  sum of {} partials at local+{} {} {}\n", sum.count, sum.partial_offset,
+                          sum.accumulate ? "added to" : "into", location_str(sum.target));
+    }
+  }
+  for (const StateCopy& copy : plan.copies) {
+    text += fmt::format("copy {} bytes: {} -> state+{}\n", copy.bytes, location_str(copy.from),
+                        copy.state_offset);
+  }
+  return text;
+}
+
+}  // namespace sardonyx::passes

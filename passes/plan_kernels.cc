@@ -1,0 +1,71 @@
+#include "passes/plan_kernels.h"
+
+#include "passes/arena.h"
+
+namespace sardonyx::passes {
+
+namespace {
+
+class AddingKernel final : public ops::Kernel {
+ public:
+  AddingKernel(std::unique_ptr<ops::Kernel> inner, std::vector<graph::TensorType> types)
+      : inner_(std::move(inner)), types_(std::move(types)) {
+    inner_bytes_ = align_up(inner_->workspace_bytes());
+    size_t offset = inner_bytes_;
+    for (const graph::TensorType& type : types_) {
+      offsets_.push_back(offset);
+      if (type.dtype != graph::DType::kUndefined) offset += align_up(type.bytes());
+    }
+    bytes_ = offset;
+  }
+
+  size_t workspace_bytes() const override { return bytes_; }
+
+  void run(ops::CpuContext& context) const override {
+    ops::CpuContext inner = context;
+    inner.accumulate = false;
+    inner.workspace = context.workspace.first(inner_bytes_);
+    for (size_t i = 0; i < types_.size(); ++i) {
+      if (context.outputs[i] != nullptr) inner.outputs[i] = context.workspace.data() + offsets_[i];
+    }
+    inner_->run(inner);
+    for (size_t i = 0; i < types_.size(); ++i) {
+      if (context.outputs[i] != nullptr) add(context, inner.outputs[i], static_cast<int>(i));
+    }
+  }
+
+ private:
+  void add(ops::CpuContext& context, const void* from, int i) const {
+    ops::dispatch_float(types_[i].dtype, [&]<class T>() {
+      const T* x = static_cast<const T*>(from);
+      T* y = context.out<T>(i);
+      ops::parallel_for(*context.pool, types_[i].physical_numel(), 16384,
+                        [&](int64_t begin, int64_t end) {
+                          for (int64_t k = begin; k < end; ++k) y[k] += x[k];
+                        });
+    });
+  }
+
+  std::unique_ptr<ops::Kernel> inner_;
+  std::vector<graph::TensorType> types_;
+  std::vector<size_t> offsets_;
+  size_t inner_bytes_ = 0;
+  size_t bytes_ = 0;
+};
+
+}  // namespace
+
+void make_accumulating(Step& step) {
+  int outputs = 0;
+  for (const graph::TensorType& type : step.output_types) {
+    outputs += type.dtype != graph::DType::kUndefined ? 1 : 0;
+  }
+  if (step.def->accumulates && outputs == 1) {
+    step.accumulate = true;
+    return;
+  }
+  step.kernel = std::make_unique<AddingKernel>(std::move(step.kernel), step.output_types);
+  step.workspace_bytes = step.kernel->workspace_bytes();
+}
+
+}  // namespace sardonyx::passes

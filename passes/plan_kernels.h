@@ -1,0 +1,13 @@
+// Steps that add to what their output holds, whether or not the kernel can do so itself.
+#pragma once
+
+#include "passes/plan.h"
+
+namespace sardonyx::passes {
+
+// Makes `step` add its outputs to what they hold: through CpuContext::accumulate where the kernel
+// honours it (one output), else by a wrapper that runs the kernel into scratch memory (workspace)
+// and adds, per step, while the result is still in cache.
+void make_accumulating(Step& step);
+
+}  // namespace sardonyx::passes

@@ -1,0 +1,439 @@
+// plan_memory: gives every value a place, makes the kernels ready, and writes the Plan.
+//
+// Places are handed out in execution order. A value shares its input's storage when it is a view,
+// when the operator overwrites that input (aliases), or when the kernel may work in place and
+// nobody reads the input again. A result that is bound to a state which nobody reads any more is
+// written straight into the state.
+#include <algorithm>
+#include <unordered_map>
+
+#include "passes/arena.h"
+#include "passes/lower.h"
+#include "passes/plan_kernels.h"
+#include "passes/requests.h"
+
+namespace sardonyx::passes {
+
+namespace {
+
+using graph::Graph;
+using graph::Node;
+using graph::Value;
+
+// Bytes that one or several values live in.
+struct Storage {
+  Space space = Space::kArena;
+  size_t bytes = 0;
+  size_t offset =
+      0;          // known at once for states, constants, inputs; after planning for arena and local
+  int first = 0;  // sequence numbers of the first write and the last read
+  int last = 0;
+  int region = -1;  // owner, for local storage
+  std::vector<const Value*> values;
+};
+
+class Planner {
+ public:
+  Planner(Lowering lowering, const PassContext& context, StateTable& states)
+      : lowering_(std::move(lowering)),
+        graph_(*lowering_.graph),
+        context_(context),
+        states_(states),
+        plan_(std::make_unique<Plan>()) {}
+
+  std::unique_ptr<Plan> run() {
+    states_.add(graph_);
+    plan_->batch = context_.options.batch;
+    plan_->threads = context_.target->threads();
+    number_nodes();
+    place_fixed();
+    for (size_t r = 0; r < lowering_.regions.size(); ++r) place_region(static_cast<int>(r));
+    extend_to_outputs();
+    make_kernels();
+    assign_local_memory();
+    assign_arena();
+    write_steps();
+    write_ends();
+    plan_->graph = std::move(lowering_.graph);
+    return std::move(plan_);
+  }
+
+ private:
+  // --- order
+  // ----------------------------------------------------------------------------------------------
+  void number_nodes() {
+    int next = 0;
+    for (size_t r = 0; r < lowering_.regions.size(); ++r) {
+      first_seq_.push_back(next);
+      for (const Node* node : lowering_.regions[r].nodes) {
+        seq_[node] = next++;
+        region_of_[node] = static_cast<int>(r);
+      }
+      last_seq_.push_back(std::max(next - 1, first_seq_.back()));
+    }
+    end_ = next;
+  }
+
+  bool blocked(int region) const { return lowering_.regions[region].block_rows > 0; }
+  // A blocked region reads and writes its border values during its whole run.
+  int border_first(const Node* node) const {
+    const int region = region_of_.at(node);
+    return blocked(region) ? first_seq_[region] : seq_.at(node);
+  }
+  int border_last(const Node* node) const {
+    const int region = region_of_.at(node);
+    return blocked(region) ? last_seq_[region] : seq_.at(node);
+  }
+
+  bool bound_next(const Value* value) const {
+    return std::any_of(graph_.bindings().begin(), graph_.bindings().end(),
+                       [&](const graph::Binding& b) { return b.next == value; });
+  }
+  bool stays_inside(const Value* value, int region) const {
+    if (graph_.is_output(value) || bound_next(value)) return false;
+    return std::all_of(value->uses().begin(), value->uses().end(), [&](const graph::Use& use) {
+      if (region_of_.at(use.node) != region) return false;
+      // A view shares the bytes, so they are inside only if the view stays inside, too.
+      const bool view = ops::OpRegistry::get().at(*use.node).view && use.index == 0;
+      return !view || stays_inside(use.node->output(0), region);
+    });
+  }
+
+  // --- places
+  // ---------------------------------------------------------------------------------------------
+  int new_storage(Space space, size_t bytes, int first, int region = -1) {
+    Storage storage;
+    storage.space = space;
+    storage.bytes = bytes;
+    storage.first = storage.last = first;
+    storage.region = region;
+    storages_.push_back(std::move(storage));
+    return static_cast<int>(storages_.size()) - 1;
+  }
+
+  void put(const Value* value, int storage) {
+    place_[value] = storage;
+    Storage& s = storages_[storage];
+    s.values.push_back(value);
+    for (const graph::Use& use : value->uses()) {
+      const int last = s.space == Space::kLocal ? seq_.at(use.node) : border_last(use.node);
+      s.last = std::max(s.last, last);
+    }
+  }
+
+  void place_fixed() {
+    for (const Value& value : graph_.values()) {
+      if (value.kind == graph::ValueKind::kResult) continue;
+      int storage = -1;
+      if (value.is_state()) {
+        storage = new_storage(Space::kState, value.type.bytes(), 0);
+        storages_[storage].offset = states_.find(value.name)->offset;
+      } else if (value.is_constant()) {
+        storage = new_storage(Space::kConstant, value.data.bytes().size(), 0);
+        storages_[storage].offset = plan_->constants.size();
+        plan_->constants.push_back(value.data);
+      } else {
+        storage = new_storage(Space::kInput, value.type.bytes(), 0);
+        storages_[storage].offset = plan_->inputs.size();
+        plan_->inputs.push_back({value.name, value.type});
+      }
+      put(&value, storage);
+    }
+  }
+
+  void place_region(int region) {
+    for (const Node* node : lowering_.regions[region].nodes) {
+      const ops::OpDef& op = ops::OpRegistry::get().at(*node);
+      for (int slot = 0; slot < node->num_outputs(); ++slot) {
+        const Value* value = node->output(slot);
+        if (value != nullptr) put(value, choose_storage(*node, op, slot, region));
+      }
+    }
+  }
+
+  int choose_storage(const Node& node, const ops::OpDef& op, int slot, int region) {
+    if (op.view && slot == 0) return place_.at(node.input(0));
+    for (const auto& [out, in] : ops::aliases_of(node)) {
+      if (out == slot && node.input(in) != nullptr) return overwritten(node, in);
+    }
+    const Value* value = node.output(slot);
+    const size_t bytes = type_for(graph_, *value, 0).bytes();
+    if (const int state = state_to_write(value); state >= 0) return state;
+    if (!blocked(region)) {
+      if (const int shared = in_place(node, slot, Space::kArena, bytes); shared >= 0) return shared;
+      return new_storage(Space::kArena, bytes, seq_.at(&node));
+    }
+    if (ops::carries_batch(graph_, value) && stays_inside(value, region)) {
+      const size_t block = type_for(graph_, *value, lowering_.regions[region].block_rows).bytes();
+      if (const int shared = in_place(node, slot, Space::kLocal, block); shared >= 0) return shared;
+      return new_storage(Space::kLocal, block, seq_.at(&node), region);
+    }
+    return new_storage(Space::kArena, bytes, first_seq_[region]);
+  }
+
+  int overwritten(const Node& node, int in) const {
+    const int storage = place_.at(node.input(in));
+    const Space space = storages_[storage].space;
+    CHECK(space == Space::kState || space == Space::kArena,
+          "node {} overwrites input {}, which is read-only", node.label(), in);
+    return storage;
+  }
+
+  // The storage of the state that `value` is bound to, if the old value is read by nobody from here
+  // on.
+  int state_to_write(const Value* value) const {
+    for (const graph::Binding& binding : graph_.bindings()) {
+      if (binding.next != value || !binding.state->type.same_storage(value->type)) continue;
+      const int written = border_first(value->producer);
+      const int storage = place_.at(binding.state);
+      const bool read_later = std::any_of(
+          storages_[storage].values.begin(), storages_[storage].values.end(), [&](const Value* v) {
+            return std::any_of(v->uses().begin(), v->uses().end(), [&](const graph::Use& use) {
+              return border_last(use.node) >= written;
+            });
+          });
+      if (!read_later && !graph_.is_output(binding.state)) return storage;
+    }
+    return -1;
+  }
+
+  int in_place(const Node& node, int slot, Space space, size_t bytes) const {
+    const auto kernel = lowering_.kernels.find(&node);
+    if (kernel == lowering_.kernels.end() || kernel->second == nullptr) return -1;
+    for (const auto& [out, in] : kernel->second->in_place) {
+      const Value* value = node.input(in);
+      if (out != slot || value == nullptr) continue;
+      const int storage = place_.at(value);
+      const Storage& s = storages_[storage];
+      if (s.space != space || s.bytes != bytes || taken_by(node, slot, storage)) continue;
+      const bool free = std::all_of(s.values.begin(), s.values.end(), [&](const Value* v) {
+        if (graph_.is_output(v) || bound_next(v)) return false;
+        return std::all_of(v->uses().begin(), v->uses().end(), [&](const graph::Use& use) {
+          return seq_.at(use.node) < seq_.at(&node) || (use.node == &node && use.index == in);
+        });
+      });
+      if (free) return storage;
+    }
+    return -1;
+  }
+
+  // Another output of the same node already sits there.
+  bool taken_by(const Node& node, int slot, int storage) const {
+    for (int other = 0; other < slot; ++other) {
+      const Value* value = node.output(other);
+      if (value != nullptr && place_.at(value) == storage) return true;
+    }
+    return false;
+  }
+
+  void extend_to_outputs() {
+    for (const Value* value : graph_.outputs()) storages_[place_.at(value)].last = end_;
+    for (const graph::Binding& b : graph_.bindings()) storages_[place_.at(b.next)].last = end_;
+  }
+
+  // --- kernels and memory
+  // --------------------------------------------------------------------------------- An output of
+  // a blocked region that is summed over the blocks.
+  bool summed(const Node& node, const Value* value) const {
+    return blocked(region_of_.at(&node)) && !ops::carries_batch(graph_, value);
+  }
+
+  void make_kernels() {
+    for (size_t r = 0; r < lowering_.regions.size(); ++r) {
+      const RegionSpec& spec = lowering_.regions[r];
+      Region region;
+      if (spec.block_rows > 0) {
+        region.block_rows = spec.block_rows;
+        region.blocks = (plan_->batch + spec.block_rows - 1) / spec.block_rows;
+        region.tail_rows = plan_->batch % spec.block_rows;
+      } else {
+        region.block_rows = plan_->batch;
+      }
+      for (const Node* node : spec.nodes) {
+        if (ops::OpRegistry::get().at(*node).view) continue;
+        region.steps.push_back(make_step(*node, spec.block_rows));
+        if (region.tail_rows > 0) region.tail_steps.push_back(make_step(*node, region.tail_rows));
+      }
+      plan_->regions.push_back(std::move(region));
+    }
+  }
+
+  Step make_step(const Node& node, int64_t rows) const {
+    Step step;
+    step.node = &node;
+    step.def = lowering_.kernels.at(&node);
+    const ops::KernelRequest request = request_for(graph_, node, rows);
+    with_context([&] { return "preparing kernel " + step.def->name + " of " + node.label(); },
+                 [&] { step.kernel = step.def->create(request); });
+    step.output_types = request.out;
+    step.workspace_bytes = step.kernel->workspace_bytes();
+    const ops::OpDef& op = ops::OpRegistry::get().at(node);
+    if (op.flops) step.flops = op.flops(request);
+    const bool adds = accumulate_slot(node) >= 0 || summed(node, node.output(0));
+    if (adds) make_accumulating(step);
+    return step;
+  }
+
+  // Places of the partial sums and workspaces of blocked regions.
+  void assign_local_memory() {
+    for (size_t r = 0; r < plan_->regions.size(); ++r) {
+      if (!blocked(static_cast<int>(r))) continue;
+      Region& region = plan_->regions[r];
+      const int first = first_seq_[r], last = last_seq_[r];
+      std::vector<Buffer> buffers;
+      std::vector<size_t*> targets;
+      const auto add = [&](size_t bytes, int from, int to, size_t* target) {
+        buffers.push_back({bytes, from, to});
+        targets.push_back(target);
+      };
+      for (Storage& s : storages_) {
+        if (s.space == Space::kLocal && s.region == static_cast<int>(r)) {
+          add(s.bytes, s.first, s.last, &s.offset);
+        }
+      }
+      collect_sums(region, static_cast<int>(r));
+      for (Reduction& sum : region.sums) {
+        add(sum.count * graph::dtype_size(sum.dtype), first, last, &sum.partial_offset);
+      }
+      for (auto* steps : {&region.steps, &region.tail_steps}) {
+        for (Step& step : *steps) {
+          const int seq = seq_.at(step.node);
+          if (step.workspace_bytes > 0) add(step.workspace_bytes, seq, seq, &step.workspace_offset);
+        }
+      }
+      // Whole pages per thread: no cache line of one thread's memory is another's.
+      region.local_bytes = align_up(std::max<size_t>(assign_offsets(buffers), 1), 4096);
+      for (size_t i = 0; i < buffers.size(); ++i) *targets[i] = buffers[i].offset;
+    }
+  }
+
+  void collect_sums(Region& region, int index) {
+    for (const Node* node : lowering_.regions[index].nodes) {
+      for (int slot = 0; slot < node->num_outputs(); ++slot) {
+        const Value* value = node->output(slot);
+        if (value == nullptr || !summed(*node, value)) continue;
+        Reduction sum;
+        sum.count = static_cast<size_t>(value->type.numel());
+        sum.dtype = value->type.dtype;
+        sum.accumulate = slot == 0 && accumulate_slot(*node) >= 0;
+        sum_index_[value] = region.sums.size();
+        region.sums.push_back(sum);
+      }
+    }
+  }
+
+  void assign_arena() {
+    std::vector<Buffer> buffers;
+    std::vector<size_t*> targets;
+    const auto add = [&](size_t bytes, int first, int last, size_t* target) {
+      buffers.push_back({bytes, first, last});
+      targets.push_back(target);
+    };
+    for (Storage& s : storages_) {
+      if (s.space == Space::kArena) add(s.bytes, s.first, s.last, &s.offset);
+    }
+    for (size_t r = 0; r < plan_->regions.size(); ++r) {
+      Region& region = plan_->regions[r];
+      if (blocked(static_cast<int>(r))) {
+        add(region.local_bytes * plan_->threads, first_seq_[r], last_seq_[r], &region.local_offset);
+        continue;
+      }
+      for (Step& step : region.steps) {
+        const int seq = seq_.at(step.node);
+        if (step.workspace_bytes > 0) add(step.workspace_bytes, seq, seq, &step.workspace_offset);
+      }
+    }
+    plan_->arena_bytes = assign_offsets(buffers);
+    for (size_t i = 0; i < buffers.size(); ++i) *targets[i] = buffers[i].offset;
+
+    MemoryReport& memory = plan_->memory;
+    memory.state_bytes = states_.bytes();
+    memory.arena_bytes = plan_->arena_bytes;
+    const LivenessBound bound = liveness_bound(buffers);
+    memory.liveness_bound_bytes = bound.bytes;
+    for (const Buffer& buffer : buffers) memory.sum_bytes += align_up(buffer.bytes);
+    for (const auto& [node, seq] : seq_) {
+      if (seq == bound.time) memory.peak_node = node->label();
+    }
+  }
+
+  // --- the plan
+  // -------------------------------------------------------------------------------------------
+  Location locate(const Value* value, int region) const {
+    if (value == nullptr) return {};
+    const Storage& s = storages_[place_.at(value)];
+    Location location{s.space, s.offset, 0};
+    if (region >= 0 && blocked(region) && s.space != Space::kLocal &&
+        ops::carries_batch(graph_, value)) {
+      location.block_stride =
+          type_for(graph_, *value, lowering_.regions[region].block_rows).bytes();
+    }
+    return location;
+  }
+
+  void write_steps() {
+    for (size_t r = 0; r < plan_->regions.size(); ++r) {
+      Region& region = plan_->regions[r];
+      for (auto* steps : {&region.steps, &region.tail_steps}) {
+        for (Step& step : *steps) write_operands(step, region, static_cast<int>(r));
+      }
+      for (const auto& [value, index] : sum_index_) {
+        if (region_of_.at(value->producer) == static_cast<int>(r)) {
+          region.sums[index].target = locate(value, -1);
+        }
+      }
+    }
+  }
+
+  void write_operands(Step& step, const Region& region, int index) const {
+    const int skipped = accumulate_slot(*step.node);
+    for (int i = 0; i < step.node->num_inputs(); ++i) {
+      step.inputs.push_back(i == skipped ? Location{} : locate(step.node->input(i), index));
+    }
+    for (const Value* value : step.node->outputs()) {
+      if (value != nullptr && summed(*step.node, value)) {
+        step.outputs.push_back(
+            {Space::kLocal, region.sums[sum_index_.at(value)].partial_offset, 0});
+      } else {
+        step.outputs.push_back(locate(value, index));
+      }
+    }
+  }
+
+  void write_ends() {
+    for (const Value* value : graph_.outputs()) {
+      plan_->outputs.push_back({value->name, value->type, locate(value, -1)});
+    }
+    for (const graph::Binding& binding : graph_.bindings()) {
+      const Location from = locate(binding.next, -1);
+      const size_t offset = states_.find(binding.state->name)->offset;
+      if (from.space == Space::kState && from.offset == offset) continue;
+      CHECK(from.space != Space::kState || graph_.bound(binding.next) == nullptr,
+            "state '{}' takes the value of state '{}', which changes too", binding.state->name,
+            binding.next->name);
+      plan_->copies.push_back({from, offset, binding.state->type.bytes()});
+    }
+  }
+
+  Lowering lowering_;
+  Graph& graph_;
+  const PassContext& context_;
+  StateTable& states_;
+  std::unique_ptr<Plan> plan_;
+  std::unordered_map<const Node*, int> seq_;
+  std::unordered_map<const Node*, int> region_of_;
+  std::vector<int> first_seq_, last_seq_;
+  int end_ = 0;
+  std::vector<Storage> storages_;
+  std::unordered_map<const Value*, int> place_;
+  std::map<const Value*, size_t> sum_index_;  // index into the region's sums
+};
+
+}  // namespace
+
+std::unique_ptr<Plan> plan_memory(Lowering lowering, const PassContext& context,
+                                  StateTable& states) {
+  return Planner(std::move(lowering), context, states).run();
+}
+
+}  // namespace sardonyx::passes

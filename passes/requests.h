@@ -1,0 +1,20 @@
+// Kernel requests of nodes inside regions: the batch axis is the block, and an accumulate input is
+// left out.
+#pragma once
+
+#include "ops/core/kernel.h"
+#include "passes/pass.h"
+
+namespace sardonyx::passes {
+
+// `rows` replaces axis 0 of every operand that carries the batch; 0: the whole batch as typed.
+ops::KernelRequest request_for(const graph::Graph& graph, const graph::Node& node, int64_t rows);
+// The same with every floating batch-carrying operand in lanes of 16.
+ops::KernelRequest request_in_lanes(const graph::Graph& graph, const graph::Node& node,
+                                    int64_t rows);
+// The type of `value` with `rows` on its batch axis (when it has one and rows > 0).
+graph::TensorType type_for(const graph::Graph& graph, const graph::Value& value, int64_t rows);
+// Input slot whose bytes output 0 is added to; -1 when the node doesn't accumulate.
+int accumulate_slot(const graph::Node& node);
+
+}  // namespace sardonyx::passes
