@@ -87,6 +87,11 @@ std::span<std::byte> Tensor::mutable_bytes() {
   return {data_, size_};
 }
 
+const std::byte* Tensor::aligned_data() const {
+  alignas(64) static constexpr std::byte kNothing[64] = {};
+  return size_ == 0 ? kNothing : aligned(dtype_size(dtype_));
+}
+
 const std::byte* Tensor::aligned(size_t alignment) const {
   if (reinterpret_cast<uintptr_t>(data_) % alignment == 0) return data_;
   std::call_once(buffer_->realign_once, [this] {

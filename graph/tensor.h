@@ -70,6 +70,8 @@ class Tensor {
   TensorType type() const { return TensorType(dtype_, to_dims(shape_)); }
   // Not aligned when borrowed.
   std::span<const std::byte> bytes() const { return {data_, size_}; }
+  // The bytes, aligned for the element type; not null even when there are none.
+  const std::byte* aligned_data() const;
   std::span<std::byte> mutable_bytes();
   const std::vector<std::string>& strings() const { return strings_; }
 

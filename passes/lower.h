@@ -22,6 +22,9 @@ struct Lowering {
   std::unordered_map<const graph::Node*, const ops::KernelDef*> kernels;
 };
 
+// Rows of a block for this graph on this target (options.block, or the choice when it is -1); 0: no
+// blocks.
+int64_t choose_block(const graph::Graph& graph, const PassContext& context);
 // Cuts the node list into regions: maximal runs of nodes that don't couple rows, blocked where the
 // target wants it.
 void form_regions(Lowering& lowering, const PassContext& context);

@@ -26,8 +26,8 @@ class Executor {
   virtual void run(const RunArguments& arguments) = 0;
   // Value of output i after run(), copied to the host.
   virtual graph::Tensor output(int i) const = 0;
-  // Called after each step of an unblocked region with the step and the bytes of its outputs (host memory only
-  // for the call): finding the first non-finite value, traces. Empty: not called.
+  // Called after each step of an unblocked region with the step and the bytes of its outputs (host
+  // memory only for the call): finding the first non-finite value, traces. Empty: not called.
   using Observer = std::function<void(const passes::Step&, const std::vector<const void*>&)>;
   virtual void set_observer(Observer observer) = 0;
 };

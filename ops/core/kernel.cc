@@ -157,7 +157,7 @@ std::vector<Tensor> evaluate(const Node& node, const std::vector<Tensor>& inputs
                                          : Tensor(value->type.dtype, value->type.shape()));
     }
     for (const Tensor& tensor : inputs) {
-      context.inputs.push_back(tensor.defined() ? tensor.bytes().data() : nullptr);
+      context.inputs.push_back(tensor.defined() ? tensor.aligned_data() : nullptr);
     }
     for (Tensor& tensor : outputs) {
       context.outputs.push_back(tensor.defined() ? tensor.mutable_bytes().data() : nullptr);

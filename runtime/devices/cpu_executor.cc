@@ -89,17 +89,17 @@ void CpuExecutor::add_partials(const Region& region) {
   for (const passes::Reduction& sum : region.sums) {
     ops::dispatch_float(sum.dtype, [&]<class T>() {
       T* target = reinterpret_cast<T*>(address(sum.target, 0, nullptr));
-      ops::parallel_for(device_.pool(), static_cast<int64_t>(sum.count), 8192,
-                        [&](int64_t begin, int64_t end) {
-                          for (int thread = 0; thread < plan_.threads; ++thread) {
-                            const T* partial = reinterpret_cast<const T*>(
-                                local_memory(region, thread) + sum.partial_offset);
-                            const bool adds = sum.accumulate || thread > 0;
-                            for (int64_t i = begin; i < end; ++i) {
-                              target[i] = adds ? target[i] + partial[i] : partial[i];
-                            }
-                          }
-                        });
+      ops::parallel_for(
+          device_.pool(), static_cast<int64_t>(sum.count), 8192, [&](int64_t begin, int64_t end) {
+            for (int thread = 0; thread < plan_.threads; ++thread) {
+              const T* partial =
+                  reinterpret_cast<const T*>(local_memory(region, thread) + sum.partial_offset);
+              const bool adds = sum.accumulate || thread > 0;
+              for (int64_t i = begin; i < end; ++i) {
+                target[i] = adds ? target[i] + partial[i] : partial[i];
+              }
+            }
+          });
     });
   }
 }
@@ -116,7 +116,7 @@ std::byte* CpuExecutor::address(const Location& location, int64_t block, std::by
     case Space::kLocal:
       return local + offset;
     case Space::kConstant:
-      return const_cast<std::byte*>(plan_.constants[location.offset].bytes().data());
+      return const_cast<std::byte*>(plan_.constants[location.offset].aligned_data());
     case Space::kInput:
       // Inputs are read-only; operands of kernels are const where they are inputs.
       return static_cast<std::byte*>(const_cast<void*>(arguments_.inputs[location.offset])) +

@@ -1,5 +1,5 @@
-// Walks a plan on the CPU: unblocked regions step by step with all threads inside each kernel, blocked regions
-// depth-first with one thread per share of the blocks.
+// Walks a plan on the CPU: unblocked regions step by step with all threads inside each kernel,
+// blocked regions depth-first with one thread per share of the blocks.
 #pragma once
 
 #include <memory>
@@ -23,8 +23,8 @@ class CpuExecutor final : public Executor {
   void run_whole(const passes::Region& region);
   void run_blocked(const passes::Region& region);
   void run_blocks(const passes::Region& region, int thread, int64_t begin, int64_t end);
-  void run_step(const passes::Step& step, ops::CpuContext& context, int64_t block, int64_t first_row,
-                std::byte* local);
+  void run_step(const passes::Step& step, ops::CpuContext& context, int64_t block,
+                int64_t first_row, std::byte* local);
   void add_partials(const passes::Region& region);
   std::byte* address(const passes::Location& location, int64_t block, std::byte* local) const;
   std::byte* local_memory(const passes::Region& region, int thread) const;
@@ -32,7 +32,7 @@ class CpuExecutor final : public Executor {
   const passes::Plan& plan_;
   CpuDevice& device_;
   RunArguments arguments_;
-  std::vector<ops::CpuContext> contexts_;          // one per thread, reused
+  std::vector<ops::CpuContext> contexts_;  // one per thread, reused
   Observer observer_;
 };
 

@@ -1,4 +1,5 @@
-// One device of a replica: facts for the passes, memory for states and the arena, and an executor for its plans.
+// One device of a replica: facts for the passes, memory for states and the arena, and an executor
+// for its plans.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +16,8 @@ class Device : public passes::Target {
  public:
   // State memory holds at least `bytes`; what it held is kept when it grows.
   virtual void reserve_states(size_t bytes) = 0;
-  // The arena holds at least `bytes`; contents don't survive. Called before the first step, never in one.
+  // The arena holds at least `bytes`; contents don't survive. Called before the first step, never
+  // in one.
   virtual void reserve_arena(size_t bytes) = 0;
   virtual void write_state(size_t offset, const void* host, size_t bytes) = 0;
   virtual void read_state(size_t offset, void* host, size_t bytes) const = 0;

@@ -24,8 +24,9 @@ HugeMemory::HugeMemory(size_t bytes) : size_(bytes) {
                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (mapping_ == MAP_FAILED) {
     mapping_ = nullptr;
-    throw Error("can't get {} bytes of memory ({}); use a smaller --micro-batch or more --accumulate", bytes,
-                std::strerror(errno));
+    throw Error(
+        "can't get {} bytes of memory ({}); use a smaller --micro-batch or more --accumulate",
+        bytes, std::strerror(errno));
   }
   const auto address = reinterpret_cast<uintptr_t>(mapping_);
   data_ = reinterpret_cast<std::byte*>((address + alignment - 1) / alignment * alignment);

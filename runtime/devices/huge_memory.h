@@ -1,5 +1,5 @@
-// Large host memory: mapped once, aligned to and advised for huge pages. A first touch of a small page costs
-// microseconds on some machines; a step must never pay it.
+// Large host memory: mapped once, aligned to and advised for huge pages. A first touch of a small
+// page costs microseconds on some machines; a step must never pay it.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// The six OpenMP entry points that oneDNN uses, on ops::ThreadPool. Defined in the executable, they come before
-// libgomp's in symbol lookup.
+// The six OpenMP entry points that oneDNN uses, on ops::ThreadPool. Defined in the executable, they
+// come before libgomp's in symbol lookup.
 #include "runtime/devices/omp_shim.h"
 
 #include <atomic>
@@ -8,7 +8,8 @@ namespace sardonyx::runtime {
 
 namespace {
 
-// The threads of one parallel region. Sense-reversing barrier: every thread waits for the round to change.
+// The threads of one parallel region. Sense-reversing barrier: every thread waits for the round to
+// change.
 struct Team {
   int size = 1;
   std::atomic<int> arrived{0};

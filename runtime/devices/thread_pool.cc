@@ -10,7 +10,8 @@ namespace {
 
 thread_local bool inside_task = false;
 
-// About 50 microseconds of polling before a thread goes to sleep: longer than the serial gaps inside a step.
+// About 50 microseconds of polling before a thread goes to sleep: longer than the serial gaps
+// inside a step.
 constexpr int kSpins = 20000;
 
 void pause() {

@@ -1,7 +1,8 @@
-// The thread pool of one replica: the calling thread is thread 0, workers spin for a bounded time and then sleep.
+// The thread pool of one replica: the calling thread is thread 0, workers spin for a bounded time
+// and then sleep.
 //
-// Task i always runs on thread i % size(), and a task that calls run() again runs its tasks one after another:
-// both are what makes results depend on the number of threads only.
+// Task i always runs on thread i % size(), and a task that calls run() again runs its tasks one
+// after another: both are what makes results depend on the number of threads only.
 #pragma once
 
 #include <atomic>
@@ -17,7 +18,8 @@ namespace sardonyx::runtime {
 
 class WorkerPool final : public ops::ThreadPool {
  public:
-  // `threads` >= 1, the calling thread included. Workers never spin when there are more threads than cores.
+  // `threads` >= 1, the calling thread included. Workers never spin when there are more threads
+  // than cores.
   explicit WorkerPool(int threads);
   ~WorkerPool() override;
   WorkerPool(const WorkerPool&) = delete;
@@ -36,8 +38,8 @@ class WorkerPool final : public ops::ThreadPool {
   int spins_ = 0;
   int count_ = 0;
   const ops::FunctionRef<void(int)>* task_ = nullptr;
-  std::atomic<uint32_t> job_{0};      // counts jobs; workers wait for it to change
-  std::atomic<int32_t> running_{0};   // workers still inside the job
+  std::atomic<uint32_t> job_{0};     // counts jobs; workers wait for it to change
+  std::atomic<int32_t> running_{0};  // workers still inside the job
   std::atomic<bool> stop_{false};
   std::mutex error_mutex_;
   std::exception_ptr error_;

@@ -1,0 +1,157 @@
+// The public C++ class: a model, its plans and its states. Everything else (command line, tests,
+// plug-ins) uses it.
+//
+//   auto session = Session::open("lenet.onnx", options);
+//   StepResult r = session->train_step(batch, {{64, 64}}, 0.1);     // one replica, two
+//   micro-batches session->save("trained.onnx");
+//
+// Plans are made when a (kind, rows) is first asked for, or ahead by prepare_*. The first training
+// plan decides blocks and layouts for the whole session, so the same calls give the same bits.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "graph/onnx_import.h"
+#include "passes/lower.h"
+#include "passes/pass_manager.h"
+#include "runtime/devices/device.h"
+
+namespace sardonyx::runtime {
+
+struct SessionOptions {
+  passes::PipelineOptions pipeline;
+  std::string device = "cpu";
+  int threads = 0;  // 0: all cores
+  uint64_t seed = 0;
+  // Called after each pass of the first pipeline that runs ("--dump"-style tools).
+  passes::Instruments instruments;
+};
+
+// Rows of one global batch: every tensor has the batch axis first.
+struct Batch {
+  std::vector<std::pair<std::string, graph::Tensor>>
+      inputs;            // by graph input; "" names the only one
+  graph::Tensor labels;  // undefined when the file computes its own loss
+  int64_t rows() const;
+};
+
+// Sizes of the micro-batches, per replica. Their sum is the number of rows of the batch.
+using Cut = std::vector<std::vector<int64_t>>;
+
+struct StepResult {
+  double loss_sum = 0;
+  double weight = 0;     // what the mean divides by
+  double correct = 0;    // rows of the right class; 0 for other losses
+  double grad_norm = 0;  // of the true (divided) gradient
+  int64_t rows = 0;
+  // Mean, or the sum with --reduction sum; 0 when nothing was counted.
+  double loss = 0;
+};
+
+struct EvalResult {
+  double loss_sum = 0, weight = 0, correct = 0, correct_top5 = 0;
+  int64_t rows = 0;
+  bool has_classes = false, has_top5 = false;
+};
+
+class Session {
+ public:
+  static std::unique_ptr<Session> open(const std::filesystem::path& model, SessionOptions options);
+  Session(std::shared_ptr<const graph::Model> model, SessionOptions options);
+  ~Session();
+
+  const graph::Model& model() const { return *model_; }
+  const graph::Graph& imported() const { return *imported_.graph; }
+  // Inputs of the file that data must feed (not initializers), and the file's outputs.
+  const std::vector<graph::Value*>& data_inputs() const { return imported_.graph->inputs(); }
+  // Lines for the user, each once: stale shapes, bypassed Softmax, ...
+  const std::vector<std::string>& notices() const { return notices_; }
+  Device& device() { return *device_; }
+  const SessionOptions& options() const { return options_; }
+
+  // The table of `check`: every float tensor with its role and reason. Runs the preparation for
+  // `rows` rows.
+  std::vector<passes::ParameterRow> parameters(int64_t rows);
+
+  // Builds all plans that the given cuts will need, so that nothing is planned inside a step.
+  void prepare_training(const std::vector<Cut>& cuts);
+  // One step: forward and backward per micro-batch, one update. Throws Error and leaves every state
+  // as it was when the loss or the gradient is not finite (message: step, micro-batch, first node
+  // that produced it).
+  StepResult train_step(const Batch& batch, const Cut& cut, double lr);
+  // Steps done; the next train_step is number steps() + 1.
+  int64_t steps() const { return step_; }
+
+  // Loss and correct rows in evaluation form, over micro-batches of at most `chunk` rows.
+  EvalResult evaluate(const Batch& batch, int64_t chunk);
+  // The file's outputs for these inputs, in the mode's form (kEval: running statistics, no
+  // Dropout).
+  std::vector<std::pair<std::string, graph::Tensor>> forward(const Batch& batch, passes::Mode mode);
+  // d(sum seed . output) / d(wrt), in the mode's form. `seeds`: gradient of each named output.
+  std::vector<std::pair<std::string, graph::Tensor>> gradients(
+      const Batch& batch, const std::vector<std::pair<std::string, graph::Tensor>>& seeds,
+      const std::vector<std::string>& wrt, passes::Mode mode);
+
+  // States by name ("conv1.weight", "momentum/conv1.weight", ...), in the compute type.
+  std::vector<std::string> state_names() const;
+  graph::Tensor state(const std::string& name) const;
+  // Throws Error when the name, the shape or the type doesn't fit.
+  void set_state(const std::string& name, const graph::Tensor& value);
+
+  // The user's file with the trained values. Without any step it is a copy, bit for bit.
+  void save(const std::filesystem::path& path) const;
+
+  // For inspection: the graph after the training (or evaluation) pipeline, and its plan.
+  std::unique_ptr<graph::Graph> training_graph(int64_t rows);
+  std::unique_ptr<graph::Graph> evaluation_graph(int64_t rows);
+  const passes::Plan& training_plan(int64_t rows);
+
+ private:
+  enum class Kind : uint8_t { kTrain, kEval, kForward, kGradient };
+  struct PlanKey {
+    Kind kind;
+    passes::MicroBatch micro_batch;
+    int64_t rows;
+    std::string extra;  // mode, seeds and wrt of forward and gradient plans
+    friend auto operator<=>(const PlanKey&, const PlanKey&) = default;
+  };
+  struct Loaded {
+    std::unique_ptr<passes::Plan> plan;
+    std::unique_ptr<Executor> executor;
+    passes::PassContext context;
+  };
+
+  std::unique_ptr<graph::Graph> build(const PlanKey& key, passes::PassContext& context);
+  Loaded& plan_for(const PlanKey& key);
+  std::unique_ptr<Loaded> make_plan(const PlanKey& key);
+  passes::PassContext context_for(const PlanKey& key) const;
+  void load_new_states();
+  RunArguments bind(const passes::Plan& plan, const Batch& batch, int64_t first_row, int64_t rows,
+                    double lr);
+  void run_micro_batch(Loaded& loaded, const Batch& batch, int64_t first_row, int64_t rows,
+                       double lr);
+  [[noreturn]] void report_non_finite(const Batch& batch, const Cut& cut, const StepResult& result);
+  std::string first_non_finite_node(const Batch& batch, int64_t first_row, int64_t rows);
+  void add_notices(const std::vector<std::string>& lines);
+
+  std::shared_ptr<const graph::Model> model_;
+  SessionOptions options_;
+  graph::ImportedModel imported_;
+  std::unique_ptr<Device> device_;
+  passes::StateTable states_;
+  size_t loaded_states_ = 0;
+  std::map<PlanKey, std::unique_ptr<Loaded>> plans_;
+  passes::GradientOptions gradient_options_;
+  passes::Mode forward_mode_ = passes::Mode::kEval;
+  std::vector<std::string> notices_;
+  std::vector<graph::Tensor> converted_;  // feeds in the compute type, alive during a run
+  int64_t step_ = 0;
+};
+
+}  // namespace sardonyx::runtime
