@@ -3,6 +3,7 @@
 
 #include "graph/graph.h"
 #include "graph/support/error.h"
+#include "graph/support/text.h"
 
 namespace sardonyx::graph {
 namespace {
@@ -53,10 +54,10 @@ const Tensor* Node::get_tensor(std::string_view attribute) const {
 }
 
 std::string Node::label() const {
-  const std::string kind = domain.empty() ? op : domain + "." + op;
-  if (!name.empty()) return fmt::format("{} ({})", name, kind);
+  const std::string kind = support::escaped(domain.empty() ? op : domain + "." + op);
+  if (!name.empty()) return fmt::format("{} ({})", support::escaped(name), kind);
   for (const Value* value : outputs_) {
-    if (value != nullptr) return fmt::format("{} -> {}", kind, value->name);
+    if (value != nullptr) return fmt::format("{} -> {}", kind, support::escaped(value->name));
   }
   return kind;
 }

@@ -2,8 +2,11 @@
 // as a new ONNX file (built-in models).
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
+#include <map>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -17,15 +20,35 @@ struct NewValue {
   Tensor value;  // cast to the file's type when that differs
 };
 
+// A change of one node of the file, for the form in which the caller wants it saved (a
+// BatchNormalization in inference form: training_mode 0, one output).
+struct NodeEdit {
+  Origin node;                          // path and node
+  std::map<std::string, int64_t> ints;  // attributes to set, added when absent
+  int keep_inputs = -1;                 // drops the inputs behind these; -1: all stay
+  int keep_outputs = -1;
+};
+
+struct SaveOptions {
+  bool overwrite_input = false;
+  std::vector<NodeEdit> node_edits;
+  std::vector<std::string>* notices = nullptr;  // lines about what had to be done differently
+};
+
 // Writes `model` to `path` with `values` at their origins: payload bytes are replaced where they
 // stand (inline, typed field, Constant node, external file), everything else is copied byte for
 // byte. With no values the result is identical to the file. Atomic: temporary name, fsync, rename;
 // on any failure the old `path` stands and no temporary file stays. External data files are written
-// next to `path`. Throws Error: unwritable, disk full, `path` is the model itself (unless
-// `overwrite_input`).
-struct SaveOptions {
-  bool overwrite_input = false;
-};
+// next to `path`.
+//  * A value of an origin with `split_use` becomes an initializer of that name, read by the input
+//  it was split
+//    for: `origin.node` and `origin.slot` if set, else as the text "NAME@NODE:INPUT" says.
+//  * A value of a graph input becomes an initializer with the input's name.
+//  * A value inside a local function that is called more than once goes into a copy of the
+//  function, which
+//    that call then uses.
+// Throws Error: unwritable, disk full, `path` is the model itself (unless `overwrite_input`), an
+// origin that the file doesn't have, a value of another shape.
 void save_model(const Model& model, const std::vector<NewValue>& values,
                 const std::filesystem::path& path, const SaveOptions& options = {});
 

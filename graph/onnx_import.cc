@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "graph/body_import.h"
+#include "graph/call_label.h"
 #include "graph/faults.h"
 #include "graph/function_calls.h"
 #include "graph/onnx_proto.h"
@@ -285,6 +286,23 @@ Function ModelImporter::import_function(const onnx::FunctionProto& proto) {
 }
 
 }  // namespace
+
+std::map<const Node*, std::string> call_labels(const Graph& body,
+                                               const std::vector<Function>& functions) {
+  std::set<std::pair<std::string_view, std::string_view>> names;
+  for (const Function& function : functions) names.emplace(function.domain, function.name);
+  std::vector<const Node*> nodes;
+  std::vector<CallSite> calls;
+  for (const Node& node : body.nodes()) {
+    if (!names.contains({node.domain, node.op})) continue;
+    nodes.push_back(&node);
+    calls.push_back({node.name, node.op, node.origin.node});
+  }
+  const std::vector<std::string> labels = call_labels(calls);
+  std::map<const Node*, std::string> result;
+  for (size_t i = 0; i < nodes.size(); ++i) result.emplace(nodes[i], labels[i]);
+  return result;
+}
 
 ImportedModel import_model(const std::shared_ptr<const Model>& model) {
   return ModelImporter(*model).run();

@@ -4,6 +4,7 @@
 // inline_functions.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -30,6 +31,13 @@ struct ImportedModel {
   std::vector<std::string>
       notices;  // training_info kept untouched, stale value_info, unsorted nodes, ...
 };
+
+// The label of each call of a local function in `body`, as Origin::path spells it: the node's name
+// if no other call has it, else "NAME#INDEX" ("OP#INDEX" without a name) with the node's index in
+// the file. Paths are labels joined by slashes; inlining has to use these, or saving doesn't find
+// the way back.
+std::map<const Node*, std::string> call_labels(const Graph& body,
+                                               const std::vector<Function>& functions);
 
 // Throws Error that lists every structural fault of the file (duplicate names, undefined inputs,
 // cycles, type and shape of initializers, IR and opset out of range ...), one per line.

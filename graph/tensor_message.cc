@@ -16,16 +16,6 @@ using wire::Span;
 using wire::Type;
 namespace field = wire::field;
 
-std::pair<std::string, std::string> read_entry(std::span<const std::byte> file, Span message) {
-  std::pair<std::string, std::string> entry;
-  Reader reader(file, message);
-  while (reader.next()) {
-    if (reader.field().is(1, Type::kBytes)) entry.first = reader.text();
-    if (reader.field().is(2, Type::kBytes)) entry.second = reader.text();
-  }
-  return entry;
-}
-
 std::string data_type_name(int64_t type) {
   constexpr const char* kNames[] = {
       "undefined",      "float",    "uint8",        "int8",           "uint16",
@@ -157,6 +147,17 @@ const std::string* TensorMessage::external_entry(std::string_view key) const {
   return nullptr;
 }
 
+std::pair<std::string, std::string> read_string_entry(std::span<const std::byte> file,
+                                                      Span message) {
+  std::pair<std::string, std::string> entry;
+  Reader reader(file, message);
+  while (reader.next()) {
+    if (reader.field().is(1, Type::kBytes)) entry.first = reader.text();
+    if (reader.field().is(2, Type::kBytes)) entry.second = reader.text();
+  }
+  return entry;
+}
+
 TensorMessage read_tensor_message(std::span<const std::byte> file, Span message) {
   TensorMessage tensor;
   Reader reader(file, message);
@@ -184,7 +185,7 @@ TensorMessage read_tensor_message(std::span<const std::byte> file, Span message)
         tensor.segmented = true;
         break;
       case field::kTensorExternalData:
-        if (f.type == Type::kBytes) tensor.external_data.push_back(read_entry(file, f.body));
+        if (f.type == Type::kBytes) tensor.external_data.push_back(read_string_entry(file, f.body));
         break;
       case field::kTensorRawData:
         // Of a repeated singular field the last one counts.

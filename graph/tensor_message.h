@@ -29,6 +29,9 @@ struct TensorMessage {
   const std::string* external_entry(std::string_view key) const;
 };
 
+// Key and value of a StringStringEntryProto.
+std::pair<std::string, std::string> read_string_entry(std::span<const std::byte> file,
+                                                      wire::Span message);
 TensorMessage read_tensor_message(std::span<const std::byte> file, wire::Span message);
 
 // "tensor 'w'", "a tensor without a name".

@@ -4,31 +4,21 @@
 #include <onnx/onnx_pb.h>
 #include <sys/stat.h>
 
-#include <fstream>
 #include <functional>
 
 #include "graph/skeleton.h"
 #include "graph/support/error.h"
+#include "tests/support/onnx_sketch.h"
 #include "tests/support/shared_data.h"
 
 namespace sardonyx::graph {
 namespace {
 
 namespace fs = std::filesystem;
+using testing::error_of;
+using testing::floats;
 using testing::TemporaryFolder;
-
-std::string error_of(const std::function<void()>& body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
-
-void write(const fs::path& path, const std::string& bytes) {
-  std::ofstream(path, std::ios::binary) << bytes;
-}
+using testing::write_file;
 
 onnx::ModelProto small_model() {
   onnx::ModelProto model;
@@ -69,13 +59,9 @@ void add_entry(onnx::TensorProto& tensor, const std::string& key, const std::str
   entry->set_value(value);
 }
 
-std::string floats(const std::vector<float>& values) {
-  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)};
-}
-
 std::string open_error(const std::string& content) {
   const TemporaryFolder folder;
-  write(folder.path() / "m.onnx", content);
+  write_file(folder.path() / "m.onnx", content);
   return error_of([&] { Model::open(folder.path() / "m.onnx"); });
 }
 
@@ -290,8 +276,8 @@ TEST(ExternalData, is_read_below_the_folder_only) {
   const TemporaryFolder root;
   const fs::path folder = root.path() / "model";
   fs::create_directories(folder / "sub");
-  write(folder / "sub" / "model..v2.bin", "1234" + floats({1, 2, 3}));
-  write(root.path() / "secret.bin", floats({7, 7, 7}));
+  write_file(folder / "sub" / "model..v2.bin", "1234" + floats({1, 2, 3}));
+  write_file(root.path() / "secret.bin", floats({7, 7, 7}));
   fs::create_symlink("sub/model..v2.bin", folder / "inside.bin");
   fs::create_symlink("../secret.bin", folder / "outside.bin");
 
@@ -320,7 +306,7 @@ TEST(ExternalData, is_read_below_the_folder_only) {
 
 TEST(ExternalData, ranges_are_checked) {
   const TemporaryFolder folder;
-  write(folder.path() / "w.bin", floats({1, 2, 3}));
+  write_file(folder.path() / "w.bin", floats({1, 2, 3}));
   const auto error = [&](const std::string& key, const std::string& value) {
     onnx::TensorProto tensor = external_proto("w.bin");
     add_entry(tensor, key, value);

@@ -3,21 +3,15 @@
 #include <gtest/gtest.h>
 #include <onnx/onnx_pb.h>
 
+#include <algorithm>
 #include <functional>
 
-#include "graph/support/error.h"
+#include "tests/support/onnx_sketch.h"
 
 namespace sardonyx::graph {
 namespace {
 
-std::string error_of(const std::function<void()>& body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
+using testing::error_of;
 
 // A model with one float input x[N,2] that grows node by node.
 class Sketch {
@@ -398,6 +392,28 @@ TEST(ImportFunctions, overloads_are_told_apart) {
   EXPECT_EQ(imported.functions[1].name, "f:b");
   EXPECT_EQ(imported.functions[1].overload, "b");
   EXPECT_EQ(imported.graph->nodes().front().op, "f:b");
+}
+
+TEST(ImportFunctions, calls_are_labelled_by_name_or_by_name_and_index) {
+  Sketch s;
+  onnx::FunctionProto* f = s.model.add_functions();
+  f->set_name("f");
+  f->set_domain("local");
+  std::vector<std::string> names{"a", "same", "same", ""};
+  for (const std::string& name : names) {
+    auto* call = s.node("f", {"x"}, {"y" + std::to_string(s.graph().node_size())});
+    call->set_domain("local");
+    call->set_name(name);
+  }
+  s.node("Relu", {"x"}, {"y"})->set_name("same");
+  s.output("y");
+  const ImportedModel imported = s.import();
+  std::vector<std::string> labels;
+  for (const auto& [node, label] : call_labels(*imported.graph, imported.functions)) {
+    labels.push_back(label);
+  }
+  std::sort(labels.begin(), labels.end());
+  EXPECT_EQ(labels, (std::vector<std::string>{"a", "f#3", "same#1", "same#2"}));
 }
 
 TEST(ImportFunctions, recursion_and_explosive_calls_are_refused) {

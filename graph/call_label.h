@@ -1,0 +1,21 @@
+// How Origin::path and the names of a function's weights ("CALL/INNER") name a call of a local
+// function: by the call node's name if no other call of that body has it, else by "NAME#INDEX"
+// ("OP#INDEX" without a name), with the node's index in file order.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace sardonyx::graph {
+
+struct CallSite {
+  std::string name;  // of the node
+  std::string op;
+  int32_t index = 0;  // in file order
+};
+
+// Labels for all calls of one body, in the same order.
+std::vector<std::string> call_labels(const std::vector<CallSite>& calls);
+
+}  // namespace sardonyx::graph

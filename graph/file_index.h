@@ -1,0 +1,50 @@
+// Where nodes, initializers and functions stand in the bytes of a model file, and what an Origin
+// points at. Internal to saving.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "graph/graph.h"
+#include "graph/model.h"
+#include "graph/wire.h"
+
+namespace sardonyx::graph {
+
+struct NodePlace {
+  wire::Span span;
+  std::string name;
+  std::string op;
+  int callee = -1;  // index of the local function that it calls
+  std::vector<std::string> inputs;
+};
+
+struct BodyPlace {
+  wire::Span span;  // content of the graph or function
+  std::vector<NodePlace> nodes;
+  // Calls of local functions by their unique label (graph/call_label.h).
+  std::map<std::string, int32_t, std::less<>> calls;
+};
+
+struct FileIndex {
+  explicit FileIndex(const Model& model);
+
+  BodyPlace main;
+  std::vector<BodyPlace> functions;
+  std::unordered_map<std::string, wire::Span> initializers;  // of the main graph
+  // How many call nodes of the whole file, graphs inside nodes included, name each function.
+  std::vector<int64_t> call_sites;
+
+  // The call nodes that `path` leads through: node indices, first in the main graph, then in each
+  // body. Throws Error when the path leads nowhere or is ambiguous.
+  std::vector<int32_t> resolve(const std::string& path) const;
+  // The body reached by these calls.
+  const BodyPlace& body_of(const std::vector<int32_t>& calls) const;
+  const NodePlace& node_at(const std::vector<int32_t>& calls, int32_t node) const;
+};
+
+}  // namespace sardonyx::graph

@@ -1,0 +1,169 @@
+#include "graph/onnx_export.h"
+
+#include <onnx/onnx_pb.h>
+
+#include <memory>
+#include <system_error>
+
+#include "graph/external_files.h"
+#include "graph/save_plan.h"
+#include "graph/support/atomic_file.h"
+#include "graph/support/error.h"
+#include "graph/support/text.h"
+
+namespace sardonyx::graph {
+namespace {
+
+namespace fs = std::filesystem;
+using support::AtomicFile;
+using support::in_quotes;
+
+bool is_model_itself(const Model& model, const fs::path& path) {
+  std::error_code ignored;
+  return !model.path().empty() && fs::equivalent(model.path(), path, ignored);
+}
+
+void set_type(const TensorType& type, onnx::TypeProto& proto) {
+  auto* tensor = proto.mutable_tensor_type();
+  tensor->set_elem_type(static_cast<int32_t>(type.dtype));
+  if (!type.ranked) return;
+  auto* shape = tensor->mutable_shape();
+  for (const Dim& d : type.dims) {
+    auto* dim = shape->add_dim();
+    if (!d.symbol.empty()) {
+      dim->set_dim_param(d.symbol);
+    } else if (d.known()) {
+      dim->set_dim_value(d.value);
+    }
+  }
+}
+
+void set_info(const Value& value, onnx::ValueInfoProto& info) {
+  info.set_name(value.name);
+  if (value.type.dtype != DType::kUndefined) set_type(value.type, *info.mutable_type());
+}
+
+void set_tensor(const std::string& name, const Tensor& value, onnx::TensorProto& tensor) {
+  tensor.set_name(name);
+  tensor.set_data_type(static_cast<int32_t>(value.dtype()));
+  for (int64_t d : value.shape()) tensor.add_dims(d);
+  if (value.dtype() == DType::kString) {
+    for (const std::string& text : value.strings()) tensor.add_string_data(text);
+  } else {
+    tensor.set_raw_data(value.bytes().data(), value.bytes().size());
+  }
+}
+
+struct AttributeWriter {
+  onnx::AttributeProto& proto;
+  using A = onnx::AttributeProto;
+
+  void operator()(int64_t value) { proto.set_type(A::INT), proto.set_i(value); }
+  void operator()(double value) {
+    proto.set_type(A::FLOAT), proto.set_f(static_cast<float>(value));
+  }
+  void operator()(const std::string& value) { proto.set_type(A::STRING), proto.set_s(value); }
+  void operator()(const std::vector<int64_t>& values) {
+    proto.set_type(A::INTS);
+    for (int64_t value : values) proto.add_ints(value);
+  }
+  void operator()(const std::vector<double>& values) {
+    proto.set_type(A::FLOATS);
+    for (double value : values) proto.add_floats(static_cast<float>(value));
+  }
+  void operator()(const std::vector<std::string>& values) {
+    proto.set_type(A::STRINGS);
+    for (const std::string& value : values) proto.add_strings(value);
+  }
+  void operator()(const Tensor& value) {
+    proto.set_type(A::TENSOR);
+    set_tensor("", value, *proto.mutable_t());
+  }
+  void operator()(const GraphAttribute& value) {
+    proto.set_type(A::GRAPH);
+    if (!proto.mutable_g()->ParseFromString(value.serialized)) {
+      throw Error("attribute {}: its graph is corrupt", in_quotes(proto.name()));
+    }
+  }
+  void operator()(const AttributeReference& value) { proto.set_ref_attr_name(value.name); }
+};
+
+void set_node(const Node& node, onnx::NodeProto& proto) {
+  proto.set_op_type(node.op);
+  proto.set_domain(node.domain);
+  if (!node.name.empty()) proto.set_name(node.name);
+  for (const Value* input : node.inputs()) proto.add_input(input == nullptr ? "" : input->name);
+  for (const Value* output : node.outputs())
+    proto.add_output(output == nullptr ? "" : output->name);
+  for (const auto& [name, attribute] : node.attributes) {
+    onnx::AttributeProto* entry = proto.add_attribute();
+    entry->set_name(name);
+    std::visit(AttributeWriter{*entry}, attribute);
+  }
+}
+
+}  // namespace
+
+void save_model(const Model& model, const std::vector<NewValue>& values, const fs::path& path,
+                const SaveOptions& options) {
+  const bool itself = is_model_itself(model, path);
+  if (itself && !options.overwrite_input) {
+    throw Error("{}: is the model that was read; save under another name, or ask to overwrite it",
+                support::escaped(path.string()));
+  }
+  ExternalFiles external(model);
+  SavePlan plan(model, external);
+  for (const NewValue& value : values) plan.add(value);
+  for (const NodeEdit& change : options.node_edits) plan.add(change);
+  FileEdit& edit = plan.finish();
+  const auto originals =
+      itself ? ExternalFiles::Originals::kOverwrite : ExternalFiles::Originals::kKeep;
+  // Everything is on the disk before the first rename, and the model, which refers to the rest,
+  // comes last.
+  const auto data_files = external.write(path, originals, edit);
+  const wire::Rope content = edit.apply(wire::Message::kModel, {0, model.bytes().size()});
+  AtomicFile file(path, content.pieces());
+  for (const auto& data : data_files) data->commit();
+  file.commit();
+  if (options.notices != nullptr) {
+    options.notices->insert(options.notices->end(), plan.notices().begin(), plan.notices().end());
+  }
+}
+
+std::string to_onnx_bytes(const Graph& graph) {
+  CHECK(graph.bindings().empty(), "a training graph cannot be written as a model");
+  onnx::ModelProto model;
+  model.set_ir_version(8);
+  model.set_producer_name("sardonyx");
+  for (const auto& [domain, version] : graph.opsets) {
+    auto* import = model.add_opset_import();
+    import->set_domain(domain);
+    import->set_version(version);
+  }
+  onnx::GraphProto& proto = *model.mutable_graph();
+  proto.set_name(graph.name);
+  for (const Value* input : graph.inputs()) set_info(*input, *proto.add_input());
+  for (const Value* output : graph.outputs()) set_info(*output, *proto.add_output());
+  for (const Value& value : graph.values()) {
+    if (!value.is_constant() && !value.is_state()) continue;
+    const Tensor data =
+        value.data.defined() ? value.data : Tensor(value.type.dtype, value.type.shape());
+    set_tensor(value.name, data, *proto.add_initializer());
+  }
+  for (const Node& node : graph.nodes()) set_node(node, *proto.add_node());
+  std::string bytes;
+  if (!model.SerializeToString(&bytes)) {
+    throw Error("graph {} is too large for an ONNX file (2 GiB)", in_quotes(graph.name));
+  }
+  return bytes;
+}
+
+void write_onnx(const Graph& graph, const fs::path& path) {
+  write_file_atomically(path, to_onnx_bytes(graph));
+}
+
+void write_file_atomically(const fs::path& path, std::string_view bytes) {
+  AtomicFile(path, {&bytes, 1}).commit();
+}
+
+}  // namespace sardonyx::graph

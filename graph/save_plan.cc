@@ -1,0 +1,241 @@
+#include "graph/save_plan.h"
+
+#include <onnx/onnx_pb.h>
+
+#include <charconv>
+#include <utility>
+
+#include "graph/support/error.h"
+#include "graph/support/text.h"
+#include "graph/tensor_encode.h"
+#include "graph/tensor_message.h"
+
+namespace sardonyx::graph {
+namespace {
+
+using support::in_quotes;
+using wire::Message;
+using wire::Reader;
+using wire::Span;
+using wire::Type;
+namespace field = wire::field;
+
+// Graph inputs of IR versions below this one must list every initializer.
+constexpr int64_t kFirstIrWithFreeInitializers = 4;
+
+std::string dims_field(const std::vector<int64_t>& shape) {
+  std::string dims;
+  for (int64_t d : shape) {
+    std::string dim;
+    wire::append_tag(dim, 1, Type::kVarint);
+    wire::append_varint(dim, static_cast<uint64_t>(d));
+    wire::append_bytes(dims, 1, dim);
+  }
+  return dims;
+}
+
+// A ValueInfoProto as an entry of the graph's inputs.
+std::string input_field(const std::string& name, const Tensor& value) {
+  std::string tensor, type, info, out;
+  wire::append_tag(tensor, 1, Type::kVarint);
+  wire::append_varint(tensor, static_cast<uint64_t>(value.dtype()));
+  wire::append_bytes(tensor, 2, dims_field(value.shape()));
+  wire::append_bytes(type, 1, tensor);
+  wire::append_bytes(info, 1, name);
+  wire::append_bytes(info, 2, type);
+  wire::append_bytes(out, 11, info);
+  return out;
+}
+
+int64_t count_floats(std::span<const std::byte> file, Span attribute) {
+  size_t bytes = 0;
+  Reader reader(file, attribute);
+  while (reader.next()) {
+    const uint32_t number = reader.field().number;
+    if (number == field::kAttributeF || number == field::kAttributeFloats) {
+      bytes += reader.field().body.size();
+    }
+  }
+  return static_cast<int64_t>(bytes / sizeof(float));
+}
+
+std::string origin_label(const Origin& origin) {
+  return in_quotes(origin.path.empty() ? origin.tensor : origin.path + "/" + origin.tensor);
+}
+
+}  // namespace
+
+SavePlan::SavePlan(const Model& model, ExternalFiles& external)
+    : model_(model), external_(external), index_(model), edit_(model.bytes()) {
+  for (const auto& function : model.skeleton().functions()) function_names_.insert(function.name());
+}
+
+void SavePlan::add(const NewValue& value) {
+  const Origin& origin = value.origin;
+  with_context([&] { return "saving the value of " + origin_label(origin); },
+               [&] {
+                 CHECK(value.value.defined());
+                 if (!origin.split_use.empty()) return split(value);
+                 switch (origin.kind) {
+                   case Origin::Kind::kInitializer: {
+                     const auto tensor = index_.initializers.find(origin.tensor);
+                     if (tensor == index_.initializers.end()) {
+                       throw Error("the file has no initializer of this name");
+                     }
+                     return set_tensor(edit_, tensor->second, value.value, false);
+                   }
+                   case Origin::Kind::kConstantNode:
+                     return set_constant(value);
+                   case Origin::Kind::kGraphInput:
+                     return add_initializer(origin.tensor, value.value);
+                   case Origin::Kind::kNodeOutput:
+                   case Origin::Kind::kNone:
+                     throw Error("it is no initializer, Constant or input of the file");
+                 }
+               });
+}
+
+void SavePlan::add(const NodeEdit& change) {
+  const Calls calls = index_.resolve(change.node.path);
+  NodeChange& node = edit_for(calls).node(index_.node_at(calls, change.node.node).span.begin);
+  for (const auto& [name, value] : change.ints) node.int_attributes[name] = value;
+  node.keep_inputs = change.keep_inputs;
+  node.keep_outputs = change.keep_outputs;
+}
+
+void SavePlan::set_tensor(FileEdit& edit, Span place, const Tensor& value, bool in_copy) {
+  const TensorMessage message = read_tensor_message(model_.bytes(), place);
+  if (message.dims != value.shape()) {
+    throw Error("the new value has shape {}, but the file's tensor has {}",
+                shape_str(value.shape()), shape_str(message.dims));
+  }
+  Tensor cast = value.cast(checked_dtype(message));
+  if (!message.external) {
+    edit.tensor(place.begin).value = std::move(cast);
+  } else if (!in_copy) {
+    external_.set(place.begin, std::move(cast));
+  } else {
+    throw Error("it is external data inside a function that is called more than once");
+  }
+}
+
+void SavePlan::set_constant(const NewValue& value) {
+  const Calls calls = index_.resolve(value.origin.path);
+  const NodePlace& node = index_.node_at(calls, value.origin.node);
+  FileEdit& edit = edit_for(calls);
+  Reader reader(model_.bytes(), node.span);
+  while (reader.next()) {
+    if (!reader.field().is(field::kNodeAttribute, Type::kBytes)) continue;
+    const Span attribute = reader.field().body;
+    std::string name;
+    Span tensor;
+    Reader inner(model_.bytes(), attribute);
+    while (inner.next()) {
+      if (inner.field().is(field::kAttributeName, Type::kBytes)) name = inner.text();
+      if (inner.field().is(field::kAttributeT, Type::kBytes)) tensor = inner.field().body;
+    }
+    if (name == "value" && tensor.size() > 0) {
+      return set_tensor(edit, tensor, value.value, &edit != &edit_);
+    }
+    if (name == "value_float" || name == "value_floats") {
+      const int64_t found = count_floats(model_.bytes(), attribute);
+      if (found != value.value.numel()) {
+        throw Error("the new value has {} elements, but the file's has {}", value.value.numel(),
+                    found);
+      }
+      return edit.set_floats(attribute.begin, value.value.cast(DType::kFloat32));
+    }
+  }
+  throw Error("node {} of the file is no Constant with a float value", value.origin.node);
+}
+
+void SavePlan::add_initializer(const std::string& name, const Tensor& value) {
+  std::string fields;
+  wire::append_bytes(fields, field::kGraphInitializer, encode_tensor(name, value));
+  const bool listed = model_.skeleton().ir_version() < kFirstIrWithFreeInitializers;
+  bool is_input = false;
+  for (const auto& input : model_.skeleton().graph().input()) is_input |= input.name() == name;
+  if (listed && !is_input) fields += input_field(name, value);
+  edit_.append(index_.main.span.begin, std::move(fields));
+}
+
+NodePlace SavePlan::split_node(const Origin& origin, int& slot) const {
+  slot = origin.slot;
+  if (origin.node >= 0 && origin.slot >= 0) return index_.node_at({}, origin.node);
+  // "NAME@NODE:INPUT"; names may hold both signs, the tensor's name is known and the input is a
+  // number.
+  const std::string& text = origin.split_use;
+  const size_t colon = text.rfind(':');
+  const size_t start = origin.tensor.size() + 1;
+  if (colon != std::string::npos && colon > start) {
+    const std::string name = text.substr(start, colon - start);
+    const char* end = text.data() + text.size();
+    const auto [stop, problem] = std::from_chars(text.data() + colon + 1, end, slot);
+    const bool number = problem == std::errc() && stop == end;
+    for (const NodePlace& node : index_.main.nodes) {
+      if (number && node.name == name) return node;
+    }
+  }
+  throw Error("the file has no node and input {}", in_quotes(text));
+}
+
+void SavePlan::split(const NewValue& value) {
+  int slot = 0;
+  const NodePlace node = split_node(value.origin, slot);
+  const auto tensor = index_.initializers.find(value.origin.tensor);
+  const DType dtype = tensor == index_.initializers.end()
+                          ? value.value.dtype()
+                          : checked_dtype(read_tensor_message(model_.bytes(), tensor->second));
+  add_initializer(value.origin.split_use, value.value.cast(dtype));
+  edit_.node(node.span.begin).inputs[slot] = value.origin.split_use;
+}
+
+bool SavePlan::called_once(const Calls& calls) const {
+  const BodyPlace* body = &index_.main;
+  for (int32_t call : calls) {
+    const int callee = body->nodes[call].callee;
+    if (index_.call_sites[callee] != 1) return false;
+    body = &index_.functions[callee];
+  }
+  return true;
+}
+
+std::string SavePlan::fresh_function_name(const std::string& name) {
+  for (int i = 1;; ++i) {
+    std::string fresh = fmt::format("{}_{}", name, i);
+    if (function_names_.insert(fresh).second) return fresh;
+  }
+}
+
+// The edits of the body that these calls reach: the file's own when nobody else calls it, else a
+// copy that only this call uses.
+FileEdit& SavePlan::edit_for(const Calls& calls) {
+  if (called_once(calls)) return edit_;
+  auto& copy = copies_[calls];
+  if (copy != nullptr) return copy->edit;
+
+  const Calls outer(calls.begin(), calls.end() - 1);
+  const NodePlace& call = index_.node_at(outer, calls.back());
+  const std::string& name = model_.skeleton().functions(call.callee).name();
+  copy = std::make_unique<Copy>(Copy{fresh_function_name(name), FileEdit(model_.bytes())});
+  copy->edit.rename_function(index_.functions[call.callee].span.begin, copy->name);
+  edit_for(outer).node(call.span.begin).op = copy->name;
+  notices_.push_back(
+      fmt::format("function {} is called more than once; the values of call {} were saved in a "
+                  "copy of it, {}",
+                  in_quotes(name), in_quotes(call.name), in_quotes(copy->name)));
+  return copy->edit;
+}
+
+FileEdit& SavePlan::finish() {
+  for (const auto& [calls, copy] : copies_) {
+    std::string fields;
+    const wire::Rope body = copy->edit.apply(Message::kFunction, index_.body_of(calls).span);
+    wire::append_bytes(fields, field::kModelFunctions, body.str());
+    edit_.append(0, std::move(fields));
+  }
+  copies_.clear();
+  return edit_;
+}
+
+}  // namespace sardonyx::graph

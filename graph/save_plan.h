@@ -1,0 +1,55 @@
+// From new values with origins to edits of the file's bytes. Internal to saving.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "graph/external_files.h"
+#include "graph/file_edit.h"
+#include "graph/file_index.h"
+#include "graph/model.h"
+#include "graph/onnx_export.h"
+
+namespace sardonyx::graph {
+
+class SavePlan {
+ public:
+  SavePlan(const Model& model, ExternalFiles& external);
+
+  void add(const NewValue& value);
+  void add(const NodeEdit& change);
+  // Completes the edits of the file: new initializers, copies of functions.
+  FileEdit& finish();
+  const std::vector<std::string>& notices() const { return notices_; }
+
+ private:
+  using Calls = std::vector<int32_t>;
+
+  // One use of a function with values of its own: its edits go into a copy.
+  struct Copy {
+    std::string name;
+    FileEdit edit;
+  };
+
+  FileEdit& edit_for(const Calls& calls);
+  bool called_once(const Calls& calls) const;
+  void set_tensor(FileEdit& edit, wire::Span tensor, const Tensor& value, bool in_copy);
+  void set_constant(const NewValue& value);
+  void add_initializer(const std::string& name, const Tensor& value);
+  void split(const NewValue& value);
+  NodePlace split_node(const Origin& origin, int& slot) const;
+  std::string fresh_function_name(const std::string& name);
+
+  const Model& model_;
+  ExternalFiles& external_;
+  FileIndex index_;
+  FileEdit edit_;
+  std::map<Calls, std::unique_ptr<Copy>> copies_;
+  std::set<std::string> function_names_;
+  std::vector<std::string> notices_;
+};
+
+}  // namespace sardonyx::graph
