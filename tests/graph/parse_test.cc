@@ -138,7 +138,7 @@ TEST(Parse, attribute_values) {
             std::vector<std::string>{"a"});
   EXPECT_TRUE(std::get<std::vector<double>>(attribute("floats[]")).empty());
   EXPECT_EQ(std::get<AttributeReference>(attribute("@\"my alpha\"")).name, "my alpha");
-  const auto& body = std::get<GraphAttribute>(attribute(R"(graph("\x08\x01", ["x", "a/b"]))"));
+  const auto body = std::get<GraphAttribute>(attribute(R"(graph("\x08\x01", ["x", "a/b"]))"));
   EXPECT_EQ(body, (GraphAttribute{"\x08\x01", {"x", "a/b"}}));
   EXPECT_FALSE(std::get<Tensor>(attribute("undefined")).defined());
 }
