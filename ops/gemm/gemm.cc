@@ -189,6 +189,10 @@ OpDef gemm_op() {
   op.parameter_slot = [](int slot) {
     return slot == 2 ? ParameterSlot::kBias : ParameterSlot::kWeight;
   };
+  op.flops = [](const KernelRequest& request) {
+    const gemm::Product product = gemm::GemmShape::of(request).product;
+    return 2.0 * static_cast<double>(product.m * product.n) * static_cast<double>(product.k);
+  };
   return op;
 }
 
@@ -206,6 +210,10 @@ OpDef grad_weight_op() {
   op.gradient = not_differentiable("second derivative of a matrix product");
   op.batch = grad_weight_batch;
   op.accumulate_input = 2;
+  op.flops = [](const KernelRequest& request) {
+    const gemm::Product product = gemm::grad_weight_product(request);
+    return 2.0 * static_cast<double>(product.m * product.n) * static_cast<double>(product.k);
+  };
   return op;
 }
 

@@ -174,6 +174,10 @@ OpDef matmul_op() {
   op.gradient = gradient(matmul_gradient);
   op.batch = matmul_batch;
   op.parameter_slot = [](int) { return ParameterSlot::kWeight; };
+  op.flops = [](const KernelRequest& request) {
+    const double k = static_cast<double>(MatMulShape::of(request).product.k);
+    return 2.0 * static_cast<double>(request.out[0].numel()) * k;
+  };
   return op;
 }
 

@@ -99,8 +99,9 @@ OpDef define(const char* domain, const char* name, const char* doc) {
   return op;
 }
 
-OpDef forward(const char* name, const char* doc, const char* gradient_op) {
+OpDef forward(const char* name, const char* doc, const char* gradient_op, ClassOutput output) {
   OpDef op = define("", name, doc);
+  op.class_output = output;
   op.since = {1, 11, 13};
   op.normalize = normalize_softmax;
   op.gradient = gradient_by(gradient_op);
@@ -119,8 +120,10 @@ OpDef backward(const char* name, const char* doc) {
 }  // namespace
 
 void register_softmax(OpRegistry& ops) {
-  ops.add(forward("Softmax", "Exponentials divided by their sum.", "SoftmaxGrad"));
-  ops.add(forward("LogSoftmax", "Logarithm of the softmax.", "LogSoftmaxGrad"));
+  ops.add(forward("Softmax", "Exponentials divided by their sum.", "SoftmaxGrad",
+                  ClassOutput::kProbabilities));
+  ops.add(forward("LogSoftmax", "Logarithm of the softmax.", "LogSoftmaxGrad",
+                  ClassOutput::kLogProbabilities));
   ops.add(backward("SoftmaxGrad", "Gradient of Softmax from its output."));
   ops.add(backward("LogSoftmaxGrad", "Gradient of LogSoftmax from its output."));
 }

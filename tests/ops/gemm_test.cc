@@ -183,6 +183,25 @@ BatchRole role(const std::string& op, std::vector<std::vector<graph::Dim>> shape
   return ops::OpRegistry::get().at(*y->producer).batch(*y->producer, 0);
 }
 
+double flops(const std::string& domain, const std::string& op,
+             std::vector<std::vector<graph::Dim>> shapes) {
+  graph::Graph g;
+  std::vector<ops::Value*> inputs;
+  for (size_t i = 0; i < shapes.size(); ++i) {
+    inputs.push_back(
+        g.add_input(fmt::format("x{}", i), ops::TensorType(DType::kFloat32, shapes[i])));
+  }
+  ops::OpBuilder builder(g);
+  const ops::Node* node = builder.node(domain, op, inputs, {"y"});
+  return ops::OpRegistry::get().at(*node).flops(ops::KernelRequest::of(*node));
+}
+
+TEST(Gemm, flops_count_two_for_each_multiplication) {
+  EXPECT_EQ(flops("", "Gemm", {{2, 3}, {3, 5}}), 60);
+  EXPECT_EQ(flops("", "MatMul", {{7, 2, 3}, {3, 5}}), 420);
+  EXPECT_EQ(flops(ops::kDomain, "GemmGradWeight", {{7, 2, 3}, {7, 2, 5}}), 420);
+}
+
 const graph::Dim kBatch(6, "N");
 
 TEST(Gemm, batch_role_follows_the_axis_that_carries_the_batch) {

@@ -56,12 +56,8 @@ Gradients apply_rule(const OpCase& c, const ops::OpDef& op, OpGraph& g,
   for (int i = 0; i < g.node->num_inputs(); ++i) {
     if (g.node->input(i) != nullptr) known[g.node->input(i)] = g.inputs[i];
   }
-  const std::vector<Tensor> forward = ops::evaluate(*g.node, g.inputs);
   std::vector<ops::Value*> dy(g.node->num_outputs(), nullptr);
   result.dy.resize(dy.size());
-  for (size_t i = 0; i < dy.size(); ++i) {
-    if (g.node->output(i) != nullptr) known[g.node->output(i)] = forward[i];
-  }
   for (int i : outputs) {
     result.dy[i] = seed_for(c, g.node->output(i), i);
     dy[i] = g.graph->add_input(fmt::format("dy{}", i), g.node->output(i)->type);
@@ -73,6 +69,11 @@ Gradients apply_rule(const OpCase& c, const ops::OpDef& op, OpGraph& g,
   ops::GradientContext context(*g.node, builder, dy, wanted);
   (c.gradient_rule ? c.gradient_rule : op.gradient.rule)(context);
 
+  // Behind the rule, which may ask the node for an output that was left out.
+  const std::vector<Tensor> forward = ops::evaluate(*g.node, g.inputs);
+  for (size_t i = 0; i < forward.size(); ++i) {
+    if (g.node->output(i) != nullptr) known[g.node->output(i)] = forward[i];
+  }
   for (const ops::Node& node : g.graph->nodes()) {
     if (&node == g.node) continue;
     std::vector<Tensor> values;
