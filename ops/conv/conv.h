@@ -1,0 +1,40 @@
+// ConvGeometry: the shapes and attributes of a convolution, decoded once; the same for Conv and its
+// three gradient operators, wherever x, w and y stand in them. Private to the room.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ops/core/kernel.h"
+#include "ops/core/window.h"
+
+namespace sardonyx::ops::conv {
+
+struct ConvGeometry {
+  int64_t batch = 0, channels = 0, outputs = 0, groups = 1;
+  Window window;
+  // Cells of y, from the first corner, that anything reads; equals window.out when all.
+  std::vector<int64_t> needed;
+
+  int64_t group_channels() const { return channels / groups; }
+  int64_t group_outputs() const { return outputs / groups; }
+  int64_t filter_numel() const { return outputs * group_channels() * window.taps(); }
+  double flops() const;  // multiply-adds count twice; the padding counts as well
+
+  static ConvGeometry forward(const KernelRequest& request);
+  static ConvGeometry grad_data(const KernelRequest& request);
+  static ConvGeometry grad_filter(const KernelRequest& request);
+};
+
+// Spatial sizes of a type: all dimensions after the first two; -1 where unknown.
+std::vector<int64_t> spatial(const TensorType& type);
+
+// Sentence for kernels that know only the two float types (ConvGradBias too).
+std::optional<std::string> declines_type(const KernelRequest& request);
+
+void register_conv_dnnl(KernelRegistry& kernels);
+void register_conv_lanes(KernelRegistry& kernels);
+
+}  // namespace sardonyx::ops::conv

@@ -1,0 +1,402 @@
+// Convolution by oneDNN, float32, one to three spatial axes.
+//
+// Operands are plain in the graph; the layout that oneDNN prefers exists only in the workspace. A
+// big batch runs in pieces of some images, so that what is copied is still in cache when it is
+// used; weights are copied once per run, and filter gradients of the pieces are added up in
+// oneDNN's layout.
+#include <algorithm>
+#include <vector>
+
+#include "ops/conv/conv.h"
+#include "ops/core/dnnl.h"
+
+namespace sardonyx::ops::conv {
+
+namespace {
+
+using dnnl::Algorithm;
+using dnnl::Dims;
+using dnnl::Format;
+using dnnl::Operand;
+using dnnl::Primitive;
+using dnnl::ReorderMode;
+
+// What the copies of a piece's images may take: a share of the last-level cache that most machines
+// have.
+constexpr int64_t kPieceBytes = 6 << 20;
+constexpr int64_t kFewestImages = 8;
+
+Dims shape_of(int64_t batch, int64_t channels, const std::vector<int64_t>& cells) {
+  Dims dims{batch, channels};
+  dims.insert(dims.end(), cells.begin(), cells.end());
+  return dims;
+}
+
+Dims filter_shape(const ConvGeometry& g) {
+  Dims dims{g.group_outputs(), g.group_channels()};
+  if (g.groups > 1) dims.insert(dims.begin(), g.groups);
+  dims.insert(dims.end(), g.window.kernel.begin(), g.window.kernel.end());
+  return dims;
+}
+
+// Images per piece: even pieces of about kPieceBytes.
+int64_t piece_images(const ConvGeometry& g) {
+  const int64_t image_bytes =
+      4 * (g.channels * g.window.in_cells() + g.outputs * g.window.out_cells());
+  const int64_t most = std::max(kFewestImages, kPieceBytes / std::max<int64_t>(image_bytes, 1));
+  const int64_t pieces = (g.batch + most - 1) / most;
+  return (g.batch + pieces - 1) / pieces;
+}
+
+enum class Pass : uint8_t { kForward, kGradData, kGradFilter };
+enum class HasBias : uint8_t { kNo, kYes };
+
+// The primitive for `images` images. Its own layouts, except where `weights` is given.
+std::optional<Primitive> convolution(const ConvGeometry& g, int64_t images, Pass pass,
+                                     Algorithm algorithm, HasBias has_bias, const Format* weights) {
+  dnnl::Convolution c{Format::any(shape_of(images, g.channels, g.window.in)),
+                      weights != nullptr ? *weights : Format::any(filter_shape(g)),
+                      Format::any(shape_of(images, g.outputs, g.window.out)),
+                      std::nullopt,
+                      g.window.stride,
+                      g.window.dilation,
+                      g.window.pad_begin,
+                      g.window.pad_end,
+                      algorithm};
+  if (has_bias == HasBias::kYes) c.bias = Format::plain({g.outputs});
+  switch (pass) {
+    case Pass::kForward:
+      return dnnl::convolution_forward(c);
+    case Pass::kGradData:
+      return dnnl::convolution_grad_data(c);
+    case Pass::kGradFilter:
+      return dnnl::convolution_grad_filter(c);
+  }
+  return std::nullopt;
+}
+
+// Direct where the wished algorithm does not exist.
+Primitive require_convolution(const ConvGeometry& g, int64_t images, Pass pass, Algorithm algorithm,
+                              HasBias has_bias, const Format* weights) {
+  for (const Algorithm a : {algorithm, Algorithm::kDirect}) {
+    if (auto primitive = convolution(g, images, pass, a, has_bias, weights)) {
+      return std::move(*primitive);
+    }
+  }
+  // A tail that can't take the weights of the other pieces: plain weights are always known.
+  throw Error("oneDNN has no convolution for {} images of {} channels", images, g.channels);
+}
+
+// The workspace as consecutive aligned parts.
+class Parts {
+ public:
+  // Offset of a new part.
+  size_t add(size_t bytes) {
+    const size_t offset = total_;
+    total_ += (bytes + 63) / 64 * 64;
+    return offset;
+  }
+  size_t total() const { return total_; }
+
+ private:
+  size_t total_ = 0;
+};
+
+// One operand on its way between the graph (plain) and a primitive.
+class Copy {
+ public:
+  Copy(const Format& plain, const Format& inner)
+      : needed_(!(plain == inner)), bytes_(inner.bytes()) {}
+  bool needed() const { return needed_; }
+  size_t bytes() const { return needed_ ? bytes_ : 0; }
+
+  static Copy load(const Format& plain, const Format& inner) {
+    Copy copy(plain, inner);
+    if (copy.needed_) copy.reorder_.emplace(dnnl::reorder(plain, inner));
+    return copy;
+  }
+  static Copy store(const Format& inner, const Format& plain,
+                    ReorderMode mode = ReorderMode::kCopy) {
+    Copy copy(plain, inner);
+    if (copy.needed_) copy.reorder_.emplace(dnnl::reorder(inner, plain, mode));
+    return copy;
+  }
+
+  size_t scratchpad_bytes() const { return needed_ ? reorder_->scratchpad_bytes() : 0; }
+  void run(const void* from, void* to, std::span<std::byte> scratchpad) const {
+    reorder_->run({{Operand::kSrc, from}, {Operand::kDst, to}}, scratchpad);
+  }
+  // The operand as a primitive reads it: itself, or its copy in `to`.
+  const void* loaded(const void* from, void* to, std::span<std::byte> scratchpad) const {
+    if (!needed_) return from;
+    run(from, to, scratchpad);
+    return to;
+  }
+
+ private:
+  bool needed_;
+  size_t bytes_;
+  std::optional<Primitive> reorder_;
+};
+
+// Forward and data gradient: images in, images out, weights read.
+class ImagePass final : public Kernel {
+ public:
+  ImagePass(const ConvGeometry& g, Pass pass, Algorithm algorithm, HasBias has_bias)
+      : pass_(pass), batch_(g.batch), images_(piece_images(g)) {
+    const bool forward = pass == Pass::kForward;
+    in_cells_ = forward ? g.channels * g.window.in_cells() : g.outputs * g.window.out_cells();
+    out_cells_ = forward ? g.outputs * g.window.out_cells() : g.channels * g.window.in_cells();
+    pieces_.push_back(piece(g, images_, algorithm, has_bias, nullptr));
+    const Format inner_weights = pieces_[0].main.format(Operand::kWeights);
+    const Format plain_weights = Format::plain(filter_shape(g));
+    weights_.emplace(Copy::load(plain_weights, inner_weights));
+    if (const int64_t rest = batch_ % images_; rest != 0) {
+      pieces_.push_back(piece(g, rest, algorithm, has_bias, &inner_weights));
+    }
+    size_t scratchpad = weights_->scratchpad_bytes();
+    for (const Piece& p : pieces_) {
+      for (const size_t bytes :
+           {p.main.scratchpad_bytes(), p.load.scratchpad_bytes(), p.store.scratchpad_bytes()}) {
+        scratchpad = std::max(scratchpad, bytes);
+      }
+    }
+    weights_at_ = parts_.add(weights_->bytes());
+    in_at_ = parts_.add(most([](const Piece& p) { return p.load.bytes(); }));
+    out_at_ = parts_.add(most([](const Piece& p) { return p.store.bytes(); }));
+    scratchpad_at_ = parts_.add(scratchpad);
+  }
+
+  size_t workspace_bytes() const override { return parts_.total(); }
+
+  void run(CpuContext& context) const override {
+    const bool forward = pass_ == Pass::kForward;
+    std::byte* work = context.workspace.data();
+    const std::span<std::byte> scratchpad = context.workspace.subspan(scratchpad_at_);
+    const float* in = context.in<float>(forward ? 0 : 1);
+    float* out = context.out<float>(0);
+    const void* w =
+        weights_->loaded(context.in<float>(forward ? 1 : 0), work + weights_at_, scratchpad);
+    for (int64_t n = 0; n < batch_; n += images_) {
+      const Piece& p = pieces_[n + images_ <= batch_ ? 0 : 1];
+      const void* src = p.load.loaded(in + n * in_cells_, work + in_at_, scratchpad);
+      float* plain = out + n * out_cells_;
+      void* dst = p.store.needed() ? static_cast<void*>(work + out_at_) : plain;
+      if (!forward) {
+        p.main.run({{Operand::kDiffDst, src}, {Operand::kWeights, w}, {Operand::kDiffSrc, dst}},
+                   scratchpad);
+      } else if (const float* b = context.in<float>(2)) {
+        p.main.run({{Operand::kSrc, src},
+                    {Operand::kWeights, w},
+                    {Operand::kBias, b},
+                    {Operand::kDst, dst}},
+                   scratchpad);
+      } else {
+        p.main.run({{Operand::kSrc, src}, {Operand::kWeights, w}, {Operand::kDst, dst}},
+                   scratchpad);
+      }
+      if (p.store.needed()) p.store.run(dst, plain, scratchpad);
+    }
+  }
+
+ private:
+  struct Piece {
+    Primitive main;
+    Copy load, store;
+  };
+
+  Piece piece(const ConvGeometry& g, int64_t images, Algorithm algorithm, HasBias has_bias,
+              const Format* weights) const {
+    Primitive main = require_convolution(g, images, pass_, algorithm, has_bias, weights);
+    const Format x = Format::plain(shape_of(images, g.channels, g.window.in));
+    const Format y = Format::plain(shape_of(images, g.outputs, g.window.out));
+    if (pass_ == Pass::kForward) {
+      Copy load = Copy::load(x, main.format(Operand::kSrc));
+      Copy store = Copy::store(main.format(Operand::kDst), y);
+      return {std::move(main), std::move(load), std::move(store)};
+    }
+    Copy load = Copy::load(y, main.format(Operand::kDiffDst));
+    Copy store = Copy::store(main.format(Operand::kDiffSrc), x);
+    return {std::move(main), std::move(load), std::move(store)};
+  }
+
+  template <class F>
+  size_t most(F bytes) const {
+    size_t result = 0;
+    for (const Piece& p : pieces_) result = std::max(result, bytes(p));
+    return result;
+  }
+
+  Pass pass_;
+  int64_t batch_, images_, in_cells_ = 0, out_cells_ = 0;
+  std::vector<Piece> pieces_;  // the usual one, then the tail
+  std::optional<Copy> weights_;
+  Parts parts_;
+  size_t weights_at_ = 0, in_at_ = 0, out_at_ = 0, scratchpad_at_ = 0;
+};
+
+void add_to(ThreadPool& pool, const float* from, float* to, int64_t count) {
+  constexpr int64_t kGrain = 1 << 14;
+  parallel_for(pool, count, kGrain, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) to[i] += from[i];
+  });
+}
+
+// Filter gradient: images in, summed over the pieces. oneDNN can't add to what is there, so every
+// piece after the first goes through a copy.
+class FilterPass final : public Kernel {
+ public:
+  FilterPass(const ConvGeometry& g, Algorithm algorithm) : batch_(g.batch), images_(images_of(g)) {
+    x_cells_ = g.channels * g.window.in_cells();
+    y_cells_ = g.outputs * g.window.out_cells();
+    pieces_.push_back(piece(g, images_, algorithm, nullptr));
+    const Format inner = pieces_[0].main.format(Operand::kDiffWeights);
+    const Format plain = Format::plain(filter_shape(g));
+    store_.emplace(Copy::store(inner, plain));
+    store_add_.emplace(Copy::store(inner, plain, ReorderMode::kAdd));
+    numel_ = static_cast<int64_t>(inner.bytes() / sizeof(float));
+    if (const int64_t rest = batch_ % images_; rest != 0) {
+      pieces_.push_back(piece(g, rest, algorithm, &inner));
+    }
+    size_t scratchpad = std::max(store_->scratchpad_bytes(), store_add_->scratchpad_bytes());
+    size_t x = 0, y = 0;
+    for (const Piece& p : pieces_) {
+      for (const size_t bytes :
+           {p.main.scratchpad_bytes(), p.load_x.scratchpad_bytes(), p.load_dy.scratchpad_bytes()}) {
+        scratchpad = std::max(scratchpad, bytes);
+      }
+      x = std::max(x, p.load_x.bytes());
+      y = std::max(y, p.load_dy.bytes());
+    }
+    sum_at_ = parts_.add(inner.bytes());
+    piece_at_ = parts_.add(images_ < batch_ ? inner.bytes() : 0);
+    x_at_ = parts_.add(x);
+    y_at_ = parts_.add(y);
+    scratchpad_at_ = parts_.add(scratchpad);
+  }
+
+  size_t workspace_bytes() const override { return parts_.total(); }
+
+  void run(CpuContext& context) const override {
+    std::byte* work = context.workspace.data();
+    const std::span<std::byte> scratchpad = context.workspace.subspan(scratchpad_at_);
+    const float* x = context.in<float>(0);
+    const float* dy = context.in<float>(1);
+    float* dw = context.out<float>(0);
+    const bool direct = !store_->needed() && !context.accumulate;
+    float* sum = direct ? dw : reinterpret_cast<float*>(work + sum_at_);
+    for (int64_t n = 0; n < batch_; n += images_) {
+      const Piece& p = pieces_[n + images_ <= batch_ ? 0 : 1];
+      float* target = n == 0 ? sum : reinterpret_cast<float*>(work + piece_at_);
+      const void* src = p.load_x.loaded(x + n * x_cells_, work + x_at_, scratchpad);
+      const void* dst = p.load_dy.loaded(dy + n * y_cells_, work + y_at_, scratchpad);
+      p.main.run({{Operand::kSrc, src}, {Operand::kDiffDst, dst}, {Operand::kDiffWeights, target}},
+                 scratchpad);
+      if (n > 0) add_to(*context.pool, target, sum, numel_);
+    }
+    if (store_->needed()) {
+      (context.accumulate ? store_add_ : store_)->run(sum, dw, scratchpad);
+    } else if (context.accumulate) {
+      add_to(*context.pool, sum, dw, numel_);
+    }
+  }
+
+ private:
+  struct Piece {
+    Primitive main;
+    Copy load_x, load_dy;
+  };
+
+  // A piece costs one pass over the filter: worth it where the images are much larger.
+  static int64_t images_of(const ConvGeometry& g) {
+    const int64_t images = piece_images(g);
+    const int64_t cells = g.channels * g.window.in_cells() + g.outputs * g.window.out_cells();
+    return images * cells > 4 * g.filter_numel() ? images : g.batch;
+  }
+
+  static Piece piece(const ConvGeometry& g, int64_t images, Algorithm algorithm,
+                     const Format* filter) {
+    Primitive main =
+        require_convolution(g, images, Pass::kGradFilter, algorithm, HasBias::kNo, filter);
+    Copy x = Copy::load(Format::plain(shape_of(images, g.channels, g.window.in)),
+                        main.format(Operand::kSrc));
+    Copy dy = Copy::load(Format::plain(shape_of(images, g.outputs, g.window.out)),
+                         main.format(Operand::kDiffDst));
+    return {std::move(main), std::move(x), std::move(dy)};
+  }
+
+  int64_t batch_, images_, x_cells_ = 0, y_cells_ = 0, numel_ = 0;
+  std::vector<Piece> pieces_;  // the usual one, then the tail
+  std::optional<Copy> store_, store_add_;
+  Parts parts_;
+  size_t sum_at_ = 0, piece_at_ = 0, x_at_ = 0, y_at_ = 0, scratchpad_at_ = 0;
+};
+
+using Decode = ConvGeometry (*)(const KernelRequest&);
+
+std::optional<std::string> declines_direct(const KernelRequest& request) {
+  if (request.out[0].dtype != DType::kFloat32) return "computes in float only";
+  const int axes = static_cast<int>(request.in[0].dims.size()) - 2;
+  if (axes > 3) return "knows one to three spatial axes";
+  for (const TensorType* type : {&request.in[0], &request.in[1], &request.out[0]}) {
+    if (type->numel() == 0) return "needs at least one image";
+  }
+  return std::nullopt;
+}
+
+std::function<std::optional<std::string>(const KernelRequest&)> declines_winograd(Decode decode) {
+  return [decode](const KernelRequest& request) -> std::optional<std::string> {
+    if (auto reason = declines_direct(request)) return reason;
+    const ConvGeometry g = decode(request);
+    const Window& w = g.window;
+    const std::vector<int64_t> threes{3, 3}, ones{1, 1};
+    if (g.groups > 1 || w.kernel != threes || w.stride != ones || w.dilation != ones) {
+      return "Winograd needs a 3x3 kernel, stride 1 and one group";
+    }
+    if (g.channels % 16 != 0 || g.outputs % 16 != 0) return "Winograd needs channels in sixteens";
+    if (!__builtin_cpu_supports("avx512f")) return "Winograd needs AVX-512";
+    return std::nullopt;
+  };
+}
+
+void add_kernels(KernelRegistry& kernels, KernelDef kernel, Pass pass, Decode decode) {
+  kernel.speed = Speed::kOptimised;
+  const auto creator = [pass, decode](Algorithm algorithm) {
+    return [=](const KernelRequest& request) -> std::unique_ptr<Kernel> {
+      const ConvGeometry g = decode(request);
+      if (pass == Pass::kGradFilter) return std::make_unique<FilterPass>(g, algorithm);
+      const HasBias bias =
+          pass == Pass::kForward && request.has_in(2) ? HasBias::kYes : HasBias::kNo;
+      return std::make_unique<ImagePass>(g, pass, algorithm, bias);
+    };
+  };
+  kernel.name = "conv.onednn";
+  kernel.declines = declines_direct;
+  kernel.create = creator(Algorithm::kDirect);
+  kernels.add(kernel);
+  // Faster on large 3x3 layers, but rounds differently: only where it is asked for by name.
+  kernel.name = "conv.onednn_winograd";
+  kernel.speed = Speed::kPlain;
+  kernel.declines = declines_winograd(decode);
+  kernel.create = creator(Algorithm::kWinograd);
+  kernels.add(std::move(kernel));
+}
+
+}  // namespace
+
+void register_conv_dnnl(KernelRegistry& kernels) {
+  KernelDef forward;
+  forward.op = "Conv";
+  add_kernels(kernels, std::move(forward), Pass::kForward, ConvGeometry::forward);
+  KernelDef data;
+  data.domain = kDomain;
+  data.op = "ConvGradData";
+  add_kernels(kernels, std::move(data), Pass::kGradData, ConvGeometry::grad_data);
+  KernelDef filter;
+  filter.domain = kDomain;
+  filter.op = "ConvGradFilter";
+  filter.accumulates = true;
+  add_kernels(kernels, std::move(filter), Pass::kGradFilter, ConvGeometry::grad_filter);
+}
+
+}  // namespace sardonyx::ops::conv

@@ -1,0 +1,285 @@
+// Convolution in lanes of 16 images, one or two spatial axes, on the kernels of ops/core/lanes.h.
+//
+// x and y lie as [blocks][C][H][W][16]; the lanes behind the last image hold anything and never
+// reach a sum over images. Threads share the blocks. The filter gradient cuts its work into pieces
+// that depend on the shapes only (blocks, and outputs where the filter is too large for many
+// copies), adds into the result or a partial sum each, and joins them in order: the number of
+// threads changes nothing.
+#include <algorithm>
+#include <cstring>
+
+#include "ops/conv/conv.h"
+#include "ops/core/lanes.h"
+
+namespace sardonyx::ops::conv {
+
+namespace {
+
+using lanes::ConvShape;
+using lanes::kLanes;
+using lanes::LaneKernels;
+
+int64_t blocks_of(int64_t batch) { return (batch + kLanes - 1) / kLanes; }
+
+ConvShape lane_shape(const ConvGeometry& g) {
+  const Window& w = g.window;
+  const auto at = [&](const std::vector<int64_t>& sizes, int from_last, int64_t absent) {
+    const int i = w.axes() - 1 - from_last;
+    return static_cast<int>(i < 0 ? absent : sizes[i]);
+  };
+  ConvShape s{};
+  s.c = static_cast<int>(g.channels);
+  s.m = static_cast<int>(g.outputs);
+  s.groups = static_cast<int>(g.groups);
+  s.h = at(w.in, 1, 1);
+  s.w = at(w.in, 0, 1);
+  s.r = at(w.kernel, 1, 1);
+  s.s = at(w.kernel, 0, 1);
+  s.p = at(w.out, 1, 1);
+  s.q = at(w.out, 0, 1);
+  s.stride_h = at(w.stride, 1, 1);
+  s.stride_w = at(w.stride, 0, 1);
+  s.dil_h = at(w.dilation, 1, 1);
+  s.dil_w = at(w.dilation, 0, 1);
+  s.pad_top = at(w.pad_begin, 1, 0);
+  s.pad_left = at(w.pad_begin, 0, 0);
+  s.p_needed = at(g.needed, 1, 1);
+  s.q_needed = at(g.needed, 0, 1);
+  return s;
+}
+
+ptrdiff_t x_block(const ConvShape& s) { return ptrdiff_t{s.c} * s.h * s.w * kLanes; }
+ptrdiff_t y_block(const ConvShape& s) { return ptrdiff_t{s.m} * s.p * s.q * kLanes; }
+
+template <class T>
+class Forward final : public Kernel {
+ public:
+  explicit Forward(const ConvGeometry& g) : shape_(lane_shape(g)), blocks_(blocks_of(g.batch)) {}
+  size_t workspace_bytes() const override {
+    return lanes::lane_kernels<T>().conv_forward_packed_size(shape_) * sizeof(T);
+  }
+  void run(CpuContext& context) const override {
+    const LaneKernels<T>& k = lanes::lane_kernels<T>();
+    T* packed = reinterpret_cast<T*>(context.workspace.data());
+    const T* x = context.in<T>(0);
+    const T* b = context.in<T>(2);
+    T* y = context.out<T>(0);
+    k.conv_pack_forward(shape_, context.in<T>(1), packed);
+    parallel_for(*context.pool, blocks_, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        k.conv_forward(shape_, x + i * x_block(shape_), packed, b, lanes::Activation::kNone,
+                       y + i * y_block(shape_));
+      }
+    });
+  }
+
+ private:
+  ConvShape shape_;
+  int64_t blocks_;
+};
+
+template <class T>
+class GradData final : public Kernel {
+ public:
+  explicit GradData(const ConvGeometry& g) : shape_(lane_shape(g)), blocks_(blocks_of(g.batch)) {}
+  size_t workspace_bytes() const override {
+    return lanes::lane_kernels<T>().conv_grad_data_packed_size(shape_) * sizeof(T);
+  }
+  void run(CpuContext& context) const override {
+    const LaneKernels<T>& k = lanes::lane_kernels<T>();
+    T* packed = reinterpret_cast<T*>(context.workspace.data());
+    const T* dy = context.in<T>(1);
+    T* dx = context.out<T>(0);
+    k.conv_pack_grad_data(shape_, context.in<T>(0), packed);
+    parallel_for(*context.pool, blocks_, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        k.conv_grad_data(shape_, dy + i * y_block(shape_), packed, nullptr,
+                         dx + i * x_block(shape_));
+      }
+    });
+  }
+
+ private:
+  ConvShape shape_;
+  int64_t blocks_;
+};
+
+template <class T>
+class GradFilter final : public Kernel {
+ public:
+  explicit GradFilter(const ConvGeometry& g)
+      : shape_(lane_shape(g)), batch_(g.batch), blocks_(blocks_of(g.batch)) {
+    filter_ = g.filter_numel();
+    const auto copies = kMostCopyBytes / std::max<int64_t>(filter_ * sizeof(T), 1);
+    block_pieces_ = std::clamp<int64_t>(std::min(blocks_, copies), 1, kMostPieces);
+    if (blocks_ > 1) {
+      // Outputs of one group, or whole groups, go together.
+      const int64_t units = shape_.groups == 1 ? shape_.m : shape_.groups;
+      output_pieces_ = std::clamp<int64_t>(kMostPieces / block_pieces_, 1, units);
+    }
+  }
+
+  size_t workspace_bytes() const override { return (block_pieces_ - 1) * filter_ * sizeof(T); }
+
+  void run(CpuContext& context) const override {
+    T* dw = context.out<T>(0);
+    T* partial = reinterpret_cast<T*>(context.workspace.data());
+    if (!context.accumulate) std::memset(dw, 0, filter_ * sizeof(T));
+    std::memset(partial, 0, workspace_bytes());
+    const int64_t tasks = block_pieces_ * output_pieces_;
+    parallel_for(*context.pool, tasks, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const int64_t piece = i / output_pieces_;
+        run_piece(context, piece, i % output_pieces_,
+                  piece == 0 ? dw : partial + (piece - 1) * filter_);
+      }
+    });
+    parallel_for(*context.pool, filter_, 1 << 12, [&](int64_t begin, int64_t end) {
+      for (int64_t piece = 1; piece < block_pieces_; ++piece) {
+        const T* from = partial + (piece - 1) * filter_;
+        for (int64_t i = begin; i < end; ++i) dw[i] += from[i];
+      }
+    });
+  }
+
+ private:
+  static constexpr int64_t kMostPieces = 16;
+  static constexpr int64_t kMostCopyBytes = 4 << 20;
+
+  void run_piece(CpuContext& context, int64_t block_piece, int64_t output_piece, T* dw) const {
+    const LaneKernels<T>& k = lanes::lane_kernels<T>();
+    const int units = shape_.groups == 1 ? shape_.m : shape_.groups;
+    const auto first = static_cast<int>(units * output_piece / output_pieces_);
+    const auto count = static_cast<int>(units * (output_piece + 1) / output_pieces_) - first;
+    ConvShape part = shape_;
+    part.m = shape_.m / units * count;
+    ptrdiff_t channel = 0;
+    if (shape_.groups > 1) {
+      part.groups = count;
+      part.c = shape_.c / units * count;
+      channel = ptrdiff_t{shape_.c} / units * first;
+    }
+    const ptrdiff_t output = ptrdiff_t{shape_.m} / units * first;
+    const T* x = context.in<T>(0) + channel * shape_.h * shape_.w * kLanes;
+    const T* dy = context.in<T>(1) + output * shape_.p * shape_.q * kLanes;
+    T* to = dw + output * (filter_ / shape_.m);
+    const int64_t end = blocks_ * (block_piece + 1) / block_pieces_;
+    for (int64_t i = blocks_ * block_piece / block_pieces_; i < end; ++i) {
+      const auto valid = static_cast<int>(std::min<int64_t>(kLanes, batch_ - i * kLanes));
+      k.conv_grad_filter(part, x + i * x_block(shape_), dy + i * y_block(shape_), valid, to,
+                         nullptr);
+    }
+  }
+
+  ConvShape shape_;
+  int64_t batch_, blocks_, filter_ = 0;
+  int64_t block_pieces_ = 1, output_pieces_ = 1;
+};
+
+// Lanes add up alone until the end, so those without an image need no mask.
+template <class T>
+double sum_lanes(const T* cells, int64_t count, int valid) {
+  typedef T Vector __attribute__((vector_size(kLanes * sizeof(T)), aligned(alignof(T)), may_alias));
+  Vector sums{};
+  for (int64_t i = 0; i < count; ++i) sums += *reinterpret_cast<const Vector*>(cells + i * kLanes);
+  double total = 0;
+  for (int lane = 0; lane < valid; ++lane) total += static_cast<double>(sums[lane]);
+  return total;
+}
+
+template <class T>
+void grad_bias(const KernelRequest& request, CpuContext& context) {
+  const std::vector<int64_t> shape = request.in_shape(0);
+  const int64_t batch = shape[0], outputs = shape[1];
+  int64_t cells = 1;
+  for (size_t i = 2; i < shape.size(); ++i) cells *= shape[i];
+  const T* dy = context.in<T>(0);
+  T* db = context.out<T>(0);
+  parallel_for(*context.pool, outputs, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t m = begin; m < end; ++m) {
+      double sum = context.accumulate ? static_cast<double>(db[m]) : 0.0;
+      for (int64_t i = 0; i < blocks_of(batch); ++i) {
+        const auto valid = static_cast<int>(std::min<int64_t>(kLanes, batch - i * kLanes));
+        sum += sum_lanes(dy + (i * outputs + m) * cells * kLanes, cells, valid);
+      }
+      db[m] = static_cast<T>(sum);
+    }
+  });
+}
+
+std::optional<std::string> declines_lanes(const KernelRequest& request, const TensorType& x,
+                                          const TensorType& y) {
+  if (auto reason = declines_type(request)) return reason;
+  if (x.rank() > 4) return "knows one or two spatial axes";
+  if (x.layout.lane_count() != kLanes || y.layout.lane_count() != kLanes) {
+    return "takes x and y in lanes of 16 images only";
+  }
+  return std::nullopt;
+}
+
+// Share of oneDNN's blocks of 16 channels that is filled.
+double filled(int64_t channels) {
+  return static_cast<double>(channels) / static_cast<double>((channels + 15) / 16 * 16);
+}
+
+// Static cost: lanes keep their speed for any number of channels as long as a block of images stays
+// in the second-level cache; oneDNN's blocks of 16 channels lose what they don't fill.
+double gain(const ConvGeometry& g) {
+  const int64_t block_bytes =
+      4 * kLanes * (g.channels * g.window.in_cells() + g.outputs * g.window.out_cells()) +
+      4 * g.filter_numel();
+  const double lane_speed = block_bytes <= (2 << 20) ? 0.9 : 0.55;
+  const double plain_speed = 0.75 * filled(g.group_channels()) * filled(g.group_outputs());
+  return lane_speed / std::max(plain_speed, 0.2);
+}
+
+using Decode = ConvGeometry (*)(const KernelRequest&);
+
+template <template <class> class K>
+KernelDef lanes_kernel(const char* domain, const char* op, Decode decode) {
+  KernelDef kernel;
+  kernel.domain = domain;
+  kernel.op = op;
+  kernel.name = "conv.lanes";
+  kernel.speed = Speed::kBest;
+  kernel.layouts = Layouts::kLanes;
+  kernel.lanes_gain = [decode](const KernelRequest& request) { return gain(decode(request)); };
+  kernel.create = [decode](const KernelRequest& request) -> std::unique_ptr<Kernel> {
+    const ConvGeometry g = decode(request);
+    if (request.out[0].dtype == DType::kFloat32) return std::make_unique<K<float>>(g);
+    return std::make_unique<K<double>>(g);
+  };
+  return kernel;
+}
+
+}  // namespace
+
+void register_conv_lanes(KernelRegistry& kernels) {
+  KernelDef forward = lanes_kernel<Forward>("", "Conv", ConvGeometry::forward);
+  forward.declines = [](const KernelRequest& r) { return declines_lanes(r, r.in[0], r.out[0]); };
+  kernels.add(std::move(forward));
+
+  KernelDef data = lanes_kernel<GradData>(kDomain, "ConvGradData", ConvGeometry::grad_data);
+  data.declines = [](const KernelRequest& r) { return declines_lanes(r, r.out[0], r.in[1]); };
+  kernels.add(std::move(data));
+
+  KernelDef filter = lanes_kernel<GradFilter>(kDomain, "ConvGradFilter", ConvGeometry::grad_filter);
+  filter.accumulates = true;
+  filter.declines = [](const KernelRequest& r) { return declines_lanes(r, r.in[0], r.in[1]); };
+  kernels.add(std::move(filter));
+
+  KernelDef bias;
+  bias.domain = kDomain;
+  bias.op = "ConvGradBias";
+  bias.name = "conv.lanes";
+  bias.speed = Speed::kBest;
+  bias.layouts = Layouts::kLanes;
+  bias.accumulates = true;
+  bias.declines = declines_type;
+  bias.create = simple_kernel([](const KernelRequest& request, CpuContext& context) {
+    dispatch_float(request.out[0].dtype, [&]<class T>() { grad_bias<T>(request, context); });
+  });
+  kernels.add(std::move(bias));
+}
+
+}  // namespace sardonyx::ops::conv

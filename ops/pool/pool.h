@@ -1,0 +1,46 @@
+// PoolGeometry: shapes and attributes of a pooling operator, decoded once; the same for the forward
+// operators and their gradients. Private to the room.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ops/core/kernel.h"
+#include "ops/core/window.h"
+
+namespace sardonyx::ops::pool {
+
+// Whether cells of the declared pads count in the divisor of an average. Cells that only ceil_mode
+// adds never do.
+enum class PadCells : uint8_t { kLeftOut, kCounted };
+
+struct PoolGeometry {
+  int64_t batch = 0, channels = 0;
+  Window window;
+  PadCells pad_cells = PadCells::kLeftOut;
+
+  int64_t planes() const { return batch * channels; }
+  // Cells that an average divides by, along one axis, for output coordinate `out`.
+  int64_t counted(int axis, int64_t out) const;
+  // The same for a cell of y.
+  int64_t divisor(int64_t cell) const;
+
+  // x and y are the types of the forward operator's operands, wherever they stand.
+  static PoolGeometry of(const Node& node, const TensorType& x, const TensorType& y);
+  static PoolGeometry forward(const KernelRequest& request);   // x in 0, y out 0
+  static PoolGeometry max_grad(const KernelRequest& request);  // x in 0, dy in 1
+  static PoolGeometry avg_grad(const KernelRequest& request);  // dy in 0, dx out 0
+};
+
+// Spatial sizes of a type: all dimensions after the first two; -1 where unknown.
+std::vector<int64_t> spatial(const TensorType& type);
+
+// Sentence for kernels that know only the two float types.
+std::optional<std::string> declines_type(const KernelRequest& request);
+
+void register_pool_plain(KernelRegistry& kernels);
+void register_pool_lanes(KernelRegistry& kernels);
+
+}  // namespace sardonyx::ops::pool
