@@ -11,6 +11,17 @@ std::string port_name(const Node& node, int i) {
   return " (" + op->inputs[std::min<size_t>(i, last)].name + ")";
 }
 
+// Refused here, before anything is allocated: a hostile or mistaken shape ("tile by 2^40").
+constexpr size_t kMaxValueBytes = size_t{1} << 40;
+
+void check_size(const Value* value) {
+  if (value == nullptr || !value->type.is_static()) return;
+  if (value->type.bytes() > kMaxValueBytes) {
+    throw Error("output '{}' of type {} would need {} bytes, more than any machine has",
+                value->name, value->type.str(), value->type.bytes());
+  }
+}
+
 }  // namespace
 
 const TensorType& InferContext::type(int i) const {
@@ -36,6 +47,15 @@ std::vector<int64_t> InferContext::ints(int i) const {
   return tensor->to_ints();
 }
 
+std::optional<std::vector<int64_t>> InferContext::known_ints(int i) const {
+  if (constant(i) == nullptr && node_.graph() != nullptr) {
+    for (const Value* input : node_.graph()->inputs()) {
+      if (!input->type.is_static()) return std::nullopt;
+    }
+  }
+  return ints(i);
+}
+
 void InferContext::set(int output, TensorType type) {
   if (Value* value = node_.output(output)) value->type = std::move(type);
 }
@@ -45,6 +65,7 @@ void infer_node(Node& node) {
                [&] {
                  InferContext context(node);
                  OpRegistry::get().at(node).infer(context);
+                 for (const Value* value : node.outputs()) check_size(value);
                });
 }
 

@@ -1,6 +1,7 @@
 // What a shape rule sees: input types, constant inputs, attributes; it sets the output types.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,9 @@ class InferContext {
   // Integers of a constant input. Throws Error: "input 1 (shape) must be known before training:
   // ...".
   std::vector<int64_t> ints(int i) const;
+  // The same, but nullopt while they may still become constant: as long as an input of the graph
+  // has unknown dimensions, shape arithmetic can't be folded.
+  std::optional<std::vector<int64_t>> known_ints(int i) const;
 
   // The type of an output (ignored for outputs left out).
   void set(int output, TensorType type);
@@ -54,8 +58,8 @@ class InferContext {
   Node& node_;
 };
 
-// Runs the shape rule of `node` and stores the output types. Errors gain "while inferring shapes of
-// node ...".
+// Runs the shape rule of `node` and stores the output types. Throws Error when an output would need
+// more than 1 TiB. Errors gain "while inferring shapes of node ...".
 void infer_node(Node& node);
 
 }  // namespace sardonyx::ops

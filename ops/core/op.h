@@ -128,6 +128,9 @@ struct OpDef {
   bool view = false;
   // The outputs depend on the types of the inputs only (Shape, Size).
   bool reads_only_shapes = false;
+  // Output 0 stands in the attributes (Constant): any of its attribute forms -> the tensor, strings
+  // too. Null: it doesn't.
+  std::function<Tensor(const Node&)> literal;
   // Same inputs give same outputs (false for Dropout in training): may be folded and merged.
   bool pure = true;
 };
