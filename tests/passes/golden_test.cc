@@ -1,0 +1,189 @@
+// Golden IR text: tests/passes/PASS/CLAIM.txt holds an input graph, "-----" and the graph after the passes named in
+// its head. UPDATE_GOLDEN=1 rewrites the expected part; the diff is reviewed like code.
+//
+// Head lines: "# why: ..." (required), "# passes: a, b", "# options: key=value key=value".
+// Every golden is also executed: values that exist in both graphs must agree on random small tensors. A head line
+// "# not executed: REASON" says why that can't hold.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "graph/parse.h"
+#include "graph/print.h"
+#include "passes/pass_manager.h"
+#include "tests/support/interpret.h"
+
+namespace sardonyx::passes {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Golden {
+  fs::path path;
+  std::string head, input, expected, why, not_executed;
+  std::vector<std::string> passes;
+  PipelineOptions options;
+};
+
+std::vector<std::string> split(const std::string& text, const char* separators) {
+  std::vector<std::string> parts;
+  size_t begin = 0;
+  while ((begin = text.find_first_not_of(separators, begin)) != std::string::npos) {
+    const size_t end = std::min(text.find_first_of(separators, begin), text.size());
+    parts.push_back(text.substr(begin, end - begin));
+    begin = end;
+  }
+  return parts;
+}
+
+void set_option(PipelineOptions& options, const std::string& key, const std::string& value) {
+  static const std::map<std::string, MicroBatch> kMicroBatches = {
+      {"only", MicroBatch::kOnly}, {"first", MicroBatch::kFirst}, {"middle", MicroBatch::kMiddle},
+      {"last", MicroBatch::kLast}};
+  if (key == "batch") {
+    options.batch = std::stoll(value);
+  } else if (key == "mode") {
+    options.mode = value == "eval" ? Mode::kEval : Mode::kTrain;
+  } else if (key == "dtype") {
+    options.dtype = graph::dtype_from_name(value);
+  } else if (key == "micro_batch") {
+    options.micro_batch = kMicroBatches.at(value);
+  } else if (key == "loss") {
+    options.loss.kind = value;
+  } else if (key == "loss_output") {
+    options.loss.loss_output = value;
+  } else if (key == "output") {
+    options.loss.output = value;
+  } else if (key == "momentum") {
+    options.optimizer.momentum = std::stod(value);
+  } else if (key == "freeze") {
+    options.trainable.freeze.push_back(value);
+  } else if (key == "train") {
+    options.trainable.train.push_back(value);
+  } else if (key == "seeds") {
+    options.gradient.seeds = split(value, ",");
+  } else if (key == "wrt") {
+    options.gradient.wrt = split(value, ",");
+  } else if (key == "dropout") {
+    options.dropout = value != "off";
+  } else {
+    FAIL() << "unknown option " << key;
+  }
+}
+
+Golden read_golden(const fs::path& path) {
+  Golden golden;
+  golden.path = path;
+  std::ifstream file(path);
+  std::string line;
+  bool after = false;
+  while (std::getline(file, line)) {
+    if (line == "-----") {
+      after = true;
+    } else if (after) {
+      golden.expected += line + "\n";
+    } else if (line.starts_with("# ") && golden.input.empty()) {
+      golden.head += line + "\n";
+      if (line.starts_with("# why: ")) golden.why = line.substr(7);
+      if (line.starts_with("# not executed: ")) golden.not_executed = line.substr(16);
+      if (line.starts_with("# passes: ")) golden.passes = split(line.substr(10), ", ");
+      if (line.starts_with("# options: ")) {
+        for (const std::string& option : split(line.substr(11), " ")) {
+          const size_t equals = option.find('=');
+          set_option(golden.options, option.substr(0, equals), option.substr(equals + 1));
+        }
+      }
+    } else {
+      golden.input += line + "\n";
+    }
+  }
+  return golden;
+}
+
+void expect_close(const graph::Tensor& a, const graph::Tensor& b, const std::string& name) {
+  ASSERT_EQ(a.shape(), b.shape()) << name;
+  for (int64_t i = 0; i < a.numel(); ++i) {
+    const double x = a.as_double(i), y = b.as_double(i);
+    if (std::isnan(x) && std::isnan(y)) continue;
+    EXPECT_NEAR(x, y, 1e-5 * std::max(1.0, std::abs(y))) << name << "[" << i << "]";
+  }
+}
+
+bool runnable(const graph::Graph& graph) {
+  for (const graph::Value& value : graph.values()) {
+    if (!value.type.is_static()) return false;
+  }
+  return true;
+}
+
+void execute_both(const graph::Graph& before, const graph::Graph& after) {
+  auto feeds = tests::random_feeds(before, 7);
+  for (const auto& [name, value] : tests::random_feeds(after, 7)) feeds.emplace(name, value);
+  const tests::Interpreted a = tests::interpret(before, feeds);
+  const tests::Interpreted b = tests::interpret(after, feeds);
+  int compared = 0;
+  for (const auto& [name, value] : a.values) {
+    const auto it = b.values.find(name);
+    if (it == b.values.end() || value.dtype() != it->second.dtype()) continue;
+    expect_close(value, it->second, name);
+    ++compared;
+  }
+  EXPECT_GT(compared, 0);
+}
+
+class GoldenTest : public testing::TestWithParam<fs::path> {};
+
+TEST_P(GoldenTest, graph_after_passes) {
+  Golden golden = read_golden(GetParam());
+  ASSERT_FALSE(golden.why.empty()) << "the first line must say why";
+  ASSERT_FALSE(golden.passes.empty());
+  const auto before = graph::parse(golden.input);
+  const auto after = before->clone();
+  const NullTarget target;
+  PassContext context;
+  context.options = golden.options;
+  context.target = &target;
+  Pipeline pipeline;
+  for (const std::string& pass : golden.passes) pipeline.push_back({pass, ""});
+  std::string printed;
+  try {
+    run_pipeline(*after, context, pipeline);
+    printed = graph::print(*after);
+  } catch (const Error& error) {
+    std::istringstream lines(error.what());
+    for (std::string line; std::getline(lines, line);) printed += "error: " + line + "\n";
+  }
+  if (std::getenv("UPDATE_GOLDEN") != nullptr) {
+    std::ofstream(golden.path) << golden.head << golden.input << "-----\n" << printed;
+  } else {
+    EXPECT_EQ(golden.expected, printed);
+  }
+  if (printed.starts_with("error: ") || !golden.not_executed.empty()) return;
+  // Types first: the input may be written without them.
+  PassContext typing;
+  typing.options = golden.options;
+  typing.target = &target;
+  run_pipeline(*before, typing, {{"infer_shapes", ""}});
+  if (runnable(*before) && runnable(*after)) execute_both(*before, *after);
+}
+
+std::vector<fs::path> goldens() {
+  std::vector<fs::path> paths;
+  for (const auto& entry :
+       fs::recursive_directory_iterator(fs::path(SARDONYX_SOURCE_DIR) / "tests/passes")) {
+    if (entry.path().extension() == ".txt") paths.push_back(entry.path());
+  }
+  std::sort(paths.begin(), paths.end());
+  return paths;
+}
+
+INSTANTIATE_TEST_SUITE_P(passes, GoldenTest, testing::ValuesIn(goldens()), [](const auto& info) {
+  return info.param.parent_path().filename().string() + "_" + info.param.stem().string();
+});
+
+}  // namespace
+}  // namespace sardonyx::passes
