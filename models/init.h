@@ -1,0 +1,35 @@
+// Seeded initial values for the parameters of a graph.
+//
+//   normal:STD   weights N(0, STD^2), biases 0
+//   kaiming      weights N(0, 2 / fan_in), biases 0             (He et al. 2015, for ReLU)
+//   xavier       weights U(-b, b), b = sqrt(6 / (fan_in + fan_out)), biases 0   (Glorot, Bengio
+//   2010) pytorch      weights and biases U(-b, b), b = 1 / sqrt(fan_in)      (torch.nn.Linear,
+//   torch.nn.Conv2d)
+//
+// A value depends on (seed, name of the tensor, index) only, so adding a layer changes no other.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "graph/tensor.h"
+
+namespace sardonyx::models {
+
+struct Init {
+  enum class Kind : uint8_t { kNormal, kKaiming, kXavier, kPytorch };
+  Kind kind = Kind::kPytorch;
+  double std = 0.01;  // kNormal
+  uint64_t seed = 0;
+};
+
+// "normal:0.01", "kaiming", "xavier", "pytorch". Throws Error with the known names.
+Init parse_init(const std::string& text, uint64_t seed);
+
+// float32 weight of `shape` [out, in, ...]: fan_in = in * receptive field, fan_out = out *
+// receptive field.
+graph::Tensor init_weight(const Init& init, const std::string& name, std::vector<int64_t> shape);
+// float32 bias of `size` elements that belongs to a weight of the given fan_in.
+graph::Tensor init_bias(const Init& init, const std::string& name, int64_t size, int64_t fan_in);
+
+}  // namespace sardonyx::models
