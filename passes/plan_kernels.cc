@@ -26,15 +26,19 @@ class AddingKernel final : public ops::Kernel {
     inner.accumulate = false;
     inner.workspace = context.workspace.first(inner_bytes_);
     for (size_t i = 0; i < types_.size(); ++i) {
-      if (context.outputs[i] != nullptr) inner.outputs[i] = context.workspace.data() + offsets_[i];
+      if (adds(context, i)) inner.outputs[i] = context.workspace.data() + offsets_[i];
     }
     inner_->run(inner);
     for (size_t i = 0; i < types_.size(); ++i) {
-      if (context.outputs[i] != nullptr) add(context, inner.outputs[i], static_cast<int>(i));
+      if (adds(context, i)) add(context, inner.outputs[i], static_cast<int>(i));
     }
   }
 
  private:
+  bool adds(const ops::CpuContext& context, size_t i) const {
+    return types_[i].dtype != graph::DType::kUndefined && context.outputs[i] != nullptr;
+  }
+
   void add(ops::CpuContext& context, const void* from, int i) const {
     ops::dispatch_float(types_[i].dtype, [&]<class T>() {
       const T* x = static_cast<const T*>(from);
@@ -55,16 +59,18 @@ class AddingKernel final : public ops::Kernel {
 
 }  // namespace
 
-void make_accumulating(Step& step) {
+void make_accumulating(Step& step, const std::vector<bool>& adds) {
   int outputs = 0;
-  for (const graph::TensorType& type : step.output_types) {
-    outputs += type.dtype != graph::DType::kUndefined ? 1 : 0;
+  std::vector<graph::TensorType> sums = step.output_types;
+  for (size_t i = 0; i < sums.size(); ++i) {
+    outputs += sums[i].dtype != graph::DType::kUndefined ? 1 : 0;
+    if (!adds[i]) sums[i] = graph::TensorType();
   }
   if (step.def->accumulates && outputs == 1) {
     step.accumulate = true;
     return;
   }
-  step.kernel = std::make_unique<AddingKernel>(std::move(step.kernel), step.output_types);
+  step.kernel = std::make_unique<AddingKernel>(std::move(step.kernel), std::move(sums));
   step.workspace_bytes = step.kernel->workspace_bytes();
 }
 

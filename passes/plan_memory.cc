@@ -269,8 +269,12 @@ class Planner {
     step.workspace_bytes = step.kernel->workspace_bytes();
     const ops::OpDef& op = ops::OpRegistry::get().at(node);
     if (op.flops) step.flops = op.flops(request);
-    const bool adds = accumulate_slot(node) >= 0 || summed(node, node.output(0));
-    if (adds) make_accumulating(step);
+    std::vector<bool> adds;
+    for (const Value* value : node.outputs()) {
+      adds.push_back(value != nullptr && summed(node, value));
+    }
+    if (accumulate_slot(node) >= 0) adds.at(0) = true;
+    if (std::find(adds.begin(), adds.end(), true) != adds.end()) make_accumulating(step, adds);
     return step;
   }
 
