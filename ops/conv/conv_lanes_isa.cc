@@ -10,6 +10,11 @@
 namespace sardonyx::ops::lanes::SARDONYX_ISA {
 namespace {
 
+struct Loop {
+  int count;
+  ptrdiff_t in, w;  // steps
+};
+
 // Packed weights: [block of CB outputs][input channel][row tap][column tap][CB], outputs past the
 // last are zero.
 template <typename T>
@@ -19,12 +24,12 @@ struct Tile {
   const T* bias;  // null or first output
   T* out;
   const T* mask;  // null or beside out
-  ptrdiff_t in_channel, in_row, in_col, in_cell, in_tile;
-  ptrdiff_t w_channel, w_row, w_col, w_block;
+  ptrdiff_t in_cell, in_tile;
   ptrdiff_t out_channel, out_cell, out_tile;
-  int channels, rows, cols;
-  int live;   // outputs of these blocks that exist
-  int tiles;  // one below the other
+  ptrdiff_t w_block;
+  Loop outer, middle, inner;  // over input channels and taps, in any order
+  int live;                   // outputs of these blocks that exist
+  int tiles;                  // one below the other
   Activation activation;
 };
 
@@ -51,14 +56,14 @@ void run_tiles(const Tile<T>& tile) {
     }
     const T* in_k = tile.in + t * tile.in_tile;
     const T* w_k = tile.w;
-    for (int k = 0; k < tile.channels; ++k, in_k += tile.in_channel, w_k += tile.w_channel) {
+    for (int k = 0; k < tile.outer.count; ++k, in_k += tile.outer.in, w_k += tile.outer.w) {
       const T* in_i = in_k;
       const T* w_i = w_k;
-      for (int i = 0; i < tile.rows; ++i, in_i += tile.in_row, w_i += tile.w_row) {
+      for (int i = 0; i < tile.middle.count; ++i, in_i += tile.middle.in, w_i += tile.middle.w) {
         const T* in = in_i;
         const T* w = w_i;
         forget(&tile);
-        for (int j = 0; j < tile.cols; ++j, in += tile.in_col, w += tile.w_col) {
+        for (int j = 0; j < tile.inner.count; ++j, in += tile.inner.in, w += tile.inner.w) {
           Vec<T> x[PB];
 #pragma GCC unroll 32
           for (int b = 0; b < PB; ++b) x[b] = load(in + b * tile.in_cell);
@@ -96,6 +101,10 @@ constexpr int max_cells(int cb) { return kAccumulators / cb < 6 ? kAccumulators 
 // Blocks of outputs whose weights pass together over all cells, so that they stay in the
 // first-level cache.
 constexpr int kBlocksAtOnce = 2;
+constexpr int kShortLoop = 3;
+// Input rows that all outputs pass over before the next rows are touched: a share of the
+// second-level cache.
+constexpr ptrdiff_t kBandBytes = 320 * 1024;
 constexpr int max_blocks(int cb, int cells) {
   const int n = kAccumulators / (cb * cells);
   return n < 1 ? 1 : n < kBlocksAtOnce ? n : kBlocksAtOnce;
@@ -158,62 +167,90 @@ struct Operands {
 // Neighbours along one axis of a rectangle of outputs.
 struct Line {
   int count;
-  ptrdiff_t in, out;
+  ptrdiff_t in, out;  // steps
 };
 
-// Outputs (row run) x (column run), all channels of a group. Cells of a register block lie along
-// the longer side; its tiles go along the other, or along the same where there is only one.
+// Blocks [first, end) of outputs, of `size` channels each.
+struct Blocks {
+  int size, first, end;
+};
+
+// Some blocks of outputs at the cells x others of a rectangle whose corner is at `in` and `out`
+// (offsets).
 template <typename T>
-void run_rectangle(const Pass<T>& pass, const Operands<T>& on, const AxisRun& row,
-                   const AxisRun& col, int first_block, int blocks) {
-  const int size = outputs_per_block(pass.outputs);
-  Line cells{col.count, col.in_next * ptrdiff_t{kLanes}, col.step * ptrdiff_t{kLanes}};
-  Line others{row.count, row.in_next * pass.in_width, row.step * pass.out_width};
-  if (cells.count < max_cells(size) && cells.count < others.count) {
+void run_blocks(const Operands<T>& on, int outputs, const Blocks& blocks, int width, ptrdiff_t in,
+                ptrdiff_t out, Tile<T>* tile) {
+  const int most = max_blocks(blocks.size, width);
+  for (int block = blocks.first; block < blocks.end; block += most) {
+    const int first = block * blocks.size;
+    const int used = blocks.end - block < most ? blocks.end - block : most;
+    const ptrdiff_t at = out + first * tile->out_channel;
+    tile->live = outputs - first < used * blocks.size ? outputs - first : used * blocks.size;
+    tile->in = on.in + in;
+    tile->w = on.packed + block * tile->w_block;
+    tile->bias = on.bias == nullptr ? nullptr : on.bias + first;
+    tile->out = on.out + at;
+    tile->mask = on.mask == nullptr ? nullptr : on.mask + at;
+    tile_function<T>(blocks.size, width, used)(*tile);
+  }
+}
+
+// The cells of a register block lie along one side of the rectangle. Its tiles go along the other,
+// or along the same where there is only one. What is left over at the end of a side is a rectangle
+// that may better be turned.
+template <typename T>
+void cover(const Operands<T>& on, int outputs, const Blocks& blocks, Line cells, Line others,
+           ptrdiff_t in, ptrdiff_t out, Tile<T>* tile) {
+  const int most = max_cells(blocks.size);
+  if (cells.count < most && cells.count < others.count) {
     const Line line = cells;
     cells = others;
     others = line;
   }
-  Tile<T> tile;
-  tile.channels = pass.inputs;
-  tile.rows = row.taps;
-  tile.cols = col.taps;
-  tile.activation = pass.activation;
-  tile.in_channel = pass.in_channel;
-  tile.in_row = row.in_step * pass.in_width;
-  tile.in_col = col.in_step * ptrdiff_t{kLanes};
-  tile.in_cell = cells.in;
-  tile.out_channel = pass.out_channel;
-  tile.out_cell = cells.out;
-  tile.w_channel = static_cast<ptrdiff_t>(pass.rows.taps) * pass.cols.taps * size;
-  tile.w_row = static_cast<ptrdiff_t>(row.tap_step) * pass.cols.taps * size;
-  tile.w_col = static_cast<ptrdiff_t>(col.tap_step) * size;
-  tile.w_block = tile.w_channel * pass.inputs;
-  const ptrdiff_t in_at = row.in * pass.in_width + col.in * ptrdiff_t{kLanes};
-  const ptrdiff_t out_at = row.first * pass.out_width + col.first * ptrdiff_t{kLanes};
-  const ptrdiff_t w_at = (static_cast<ptrdiff_t>(row.tap) * pass.cols.taps + col.tap) * size;
-  int width = 0;
-  for (int cell = 0; cell < cells.count; cell += width) {
-    const int left = cells.count - cell;
-    width = left < max_cells(size) ? left : max_cells(size);
-    const int most = max_blocks(size, width);
-    tile.in_tile = others.count == 1 ? width * cells.in : others.in;
-    tile.out_tile = others.count == 1 ? width * cells.out : others.out;
-    tile.tiles = others.count == 1 ? left / width : others.count;
-    for (int block = first_block; block < blocks; block += most) {
-      const int first = block * size;
-      const int used = blocks - block < most ? blocks - block : most;
-      const ptrdiff_t at = out_at + first * pass.out_channel + cell * cells.out;
-      tile.live = pass.outputs - first < used * size ? pass.outputs - first : used * size;
-      tile.in = on.in + in_at + cell * cells.in;
-      tile.w = on.packed + w_at + block * tile.w_block;
-      tile.bias = on.bias == nullptr ? nullptr : on.bias + first;
-      tile.out = on.out + at;
-      tile.mask = on.mask == nullptr ? nullptr : on.mask + at;
-      tile_function<T>(size, width, used)(tile);
-    }
-    if (others.count == 1) cell += (tile.tiles - 1) * width;
+  const int width = cells.count < most ? cells.count : most;
+  const int full = cells.count / width;
+  const Line tiles = others.count == 1 ? Line{full, width * cells.in, width * cells.out} : others;
+  tile->in_cell = cells.in;
+  tile->out_cell = cells.out;
+  tile->tiles = tiles.count;
+  tile->in_tile = tiles.in;
+  tile->out_tile = tiles.out;
+  const int calls = others.count == 1 ? 1 : full;
+  for (int call = 0; call < calls; ++call) {
+    run_blocks(on, outputs, blocks, width, in + call * width * cells.in,
+               out + call * width * cells.out, tile);
   }
+  const int left = cells.count - full * width;
+  if (left == 0) return;
+  cover(on, outputs, blocks, Line{left, cells.in, cells.out}, others, in + full * width * cells.in,
+        out + full * width * cells.out, tile);
+}
+
+// Outputs (row run) x (column run) of some blocks.
+template <typename T>
+void run_rectangle(const Pass<T>& pass, const Operands<T>& on, const Blocks& blocks,
+                   const AxisRun& row, const AxisRun& col) {
+  const ptrdiff_t row_taps = static_cast<ptrdiff_t>(pass.cols.taps) * blocks.size;
+  const ptrdiff_t channel_taps = pass.rows.taps * row_taps;
+  const Loop channels{pass.inputs, pass.in_channel, channel_taps};
+  const Loop rows{row.taps, row.in_step * pass.in_width, row.tap_step * row_taps};
+  const Loop cols{col.taps, col.in_step * ptrdiff_t{kLanes}, col.tap_step * ptrdiff_t{blocks.size}};
+  Tile<T> tile;
+  tile.activation = pass.activation;
+  tile.out_channel = pass.out_channel;
+  tile.w_block = channel_taps * pass.inputs;
+  // Short innermost loops cost more than jumps from channel to channel.
+  const bool short_taps = cols.count < kShortLoop && channels.count > cols.count;
+  tile.outer = short_taps ? rows : channels;
+  tile.middle = short_taps ? cols : rows;
+  tile.inner = short_taps ? channels : cols;
+  const Operands<T> at{on.in, on.packed + row.tap * row_taps + col.tap * blocks.size, on.bias,
+                       on.mask, on.out};
+  cover(at, pass.outputs, blocks,
+        Line{col.count, col.in_next * ptrdiff_t{kLanes}, col.step * ptrdiff_t{kLanes}},
+        Line{row.count, row.in_next * pass.in_width, row.step * pass.out_width},
+        row.in * pass.in_width + col.in * ptrdiff_t{kLanes},
+        row.first * pass.out_width + col.first * ptrdiff_t{kLanes}, &tile);
 }
 
 size_t packed_size(int inputs, int outputs, const ConvShape& shape) {
@@ -275,7 +312,7 @@ void run_rectangles(const Pass<T>& pass, const Operands<T>& on, const AxisRuns& 
     const int end = block + kBlocksAtOnce < blocks ? block + kBlocksAtOnce : blocks;
     for (int c = 0; c < cols.count; ++c) {
       for (int r = 0; r < rows.count; ++r) {
-        run_rectangle(pass, on, rows.runs[r], cols.runs[c], block, end);
+        run_rectangle(pass, on, Blocks{size, block, end}, rows.runs[r], cols.runs[c]);
       }
     }
   }
@@ -284,10 +321,13 @@ void run_rectangles(const Pass<T>& pass, const Operands<T>& on, const AxisRuns& 
 template <typename T>
 void run(const ConvShape& shape, const Pass<T>& pass, const Operands<T>& on) {
   const ptrdiff_t packed_group = packed_size(pass.inputs, pass.outputs, shape) / shape.groups;
-  AxisRuns cols(pass.cols);
-  while (cols.next()) {
-    AxisRuns rows(pass.rows);
-    while (rows.next()) {
+  const ptrdiff_t row_bytes =
+      pass.inputs * pass.in_width * static_cast<ptrdiff_t>(sizeof(T)) / kPieces<T>;
+  const int band = row_bytes < kBandBytes ? static_cast<int>(kBandBytes / row_bytes) : 1;
+  AxisRuns rows(pass.rows, band);
+  while (rows.next()) {
+    AxisRuns cols(pass.cols, pass.cols.outputs);
+    while (cols.next()) {
       for (int g = 0; g < shape.groups; ++g) {
         for (int lane = 0; lane < kLanes; lane += kWidth<T>) {
           const ptrdiff_t out_at = g * pass.outputs * pass.out_channel + lane;

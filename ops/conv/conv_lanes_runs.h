@@ -42,16 +42,16 @@ struct AxisRun {
   int in, in_step, in_next;
 };
 
-// The runs of an axis, up to kMost at a time.
+// The runs of an axis, up to kMost of them or up to `band` outputs at a time.
 struct AxisRuns {
   static constexpr int kMost = 64;
 
-  explicit AxisRuns(const AxisMap& axis) : map(axis) {}
+  AxisRuns(const AxisMap& axis, int outputs_at_once) : map(axis), band(outputs_at_once) {}
 
   // Fills `runs`; false when all outputs were handed out.
   bool next() {
     count = 0;
-    while (phase < map.divide && count < kMost) {
+    for (int handed_out = 0; phase < map.divide && count < kMost && handed_out < band;) {
       if (output >= map.outputs) {
         output = ++phase;
         continue;
@@ -65,11 +65,13 @@ struct AxisRuns {
         runs[count++] = run;
       }
       output += map.divide;
+      ++handed_out;
     }
     return count > 0;
   }
 
   AxisMap map;
+  int band;
   AxisRun runs[kMost];
   int count = 0;
 
