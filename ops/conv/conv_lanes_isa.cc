@@ -101,7 +101,6 @@ constexpr int max_cells(int cb) { return kAccumulators / cb < 6 ? kAccumulators 
 // Blocks of outputs whose weights pass together over all cells, so that they stay in the
 // first-level cache.
 constexpr int kBlocksAtOnce = 2;
-constexpr int kShortLoop = 3;
 // Input rows that all outputs pass over before the next rows are touched: a share of the
 // second-level cache.
 constexpr ptrdiff_t kBandBytes = 320 * 1024;
@@ -239,8 +238,10 @@ void run_rectangle(const Pass<T>& pass, const Operands<T>& on, const Blocks& blo
   tile.activation = pass.activation;
   tile.out_channel = pass.out_channel;
   tile.w_block = channel_taps * pass.inputs;
-  // Short innermost loops cost more than jumps from channel to channel.
-  const bool short_taps = cols.count < kShortLoop && channels.count > cols.count;
+  // A short innermost loop costs more than jumps from channel to channel, unless all channels fall
+  // into the same few sets of the first-level cache.
+  const bool collide = pass.in_channel * static_cast<ptrdiff_t>(sizeof(T)) % 2048 == 0;
+  const bool short_taps = cols.count < (collide ? 3 : 6) && channels.count > cols.count;
   tile.outer = short_taps ? rows : channels;
   tile.middle = short_taps ? cols : rows;
   tile.inner = short_taps ? channels : cols;
