@@ -167,6 +167,7 @@ OpDef view(std::string name, std::string doc, std::vector<int> since, Gradient r
   op.gradient = std::move(rule);
   op.batch = view_role;
   op.view = true;
+  op.preprocessing = true;
   return op;
 }
 

@@ -1,0 +1,100 @@
+// Kernels of Constant, ConstantOfShape, Range and EyeLike: all run once, when they are folded.
+#include <cstring>
+
+#include "ops/core/strided.h"
+#include "ops/registry.h"
+
+namespace sardonyx::ops {
+
+namespace {
+
+void constant_ref(const KernelRequest& request, CpuContext& context) {
+  const Tensor value = OpRegistry::get().at(*request.node).literal(*request.node);
+  if (value.numel() > 0) {
+    std::memcpy(context.outputs[0], value.bytes().data(), value.bytes().size());
+  }
+}
+
+void fill_ref(const KernelRequest& request, CpuContext& context) {
+  const Tensor* value = request.node->get_tensor("value");
+  const int64_t count = request.out[0].numel();
+  const size_t size = graph::dtype_size(request.out[0].dtype);
+  auto* y = static_cast<std::byte*>(context.outputs[0]);
+  if (value == nullptr) {
+    zero_fill(*context.pool, y, count * size);
+    return;
+  }
+  for (int64_t i = 0; i < count; ++i) std::memcpy(y + i * size, value->bytes().data(), size);
+}
+
+template <class T>
+void range_of(const KernelRequest& request, CpuContext& context) {
+  const T start = *context.in<T>(0), delta = *context.in<T>(2);
+  for (int64_t i = 0; i < request.out[0].numel(); ++i) {
+    context.out<T>(0)[i] = static_cast<T>(start + static_cast<T>(i) * delta);
+  }
+}
+
+void range_ref(const KernelRequest& request, CpuContext& context) {
+  switch (request.out[0].dtype) {
+    case DType::kFloat32:
+      return range_of<float>(request, context);
+    case DType::kFloat64:
+      return range_of<double>(request, context);
+    case DType::kInt16:
+      return range_of<int16_t>(request, context);
+    case DType::kInt32:
+      return range_of<int32_t>(request, context);
+    case DType::kInt64:
+      return range_of<int64_t>(request, context);
+    default:
+      throw InternalError("range.ref accepted a type it can't compute");
+  }
+}
+
+std::optional<std::string> range_declines(const KernelRequest& request) {
+  switch (request.out[0].dtype) {
+    case DType::kFloat32:
+    case DType::kFloat64:
+    case DType::kInt16:
+    case DType::kInt32:
+    case DType::kInt64:
+      return std::nullopt;
+    default:
+      return "takes float, double, int16, int32 and int64";
+  }
+}
+
+void eye_ref(const KernelRequest& request, CpuContext& context) {
+  const TensorType& type = request.out[0];
+  const std::vector<int64_t> shape = type.shape();
+  const size_t size = graph::dtype_size(type.dtype);
+  const Tensor one = Tensor::scalar<int64_t>(1).cast(type.dtype);
+  const int64_t k = request.node->get_int("k", 0);
+  auto* y = static_cast<std::byte*>(context.outputs[0]);
+  zero_fill(*context.pool, y, type.numel() * size);
+  for (int64_t row = std::max<int64_t>(0, -k); row < shape[0] && row + k < shape[1]; ++row) {
+    std::memcpy(y + (row * shape[1] + row + k) * size, one.bytes().data(), size);
+  }
+}
+
+void add(KernelRegistry& kernels, const char* op, const char* name, KernelFunction function,
+         std::optional<std::string> (*declines)(const KernelRequest&)) {
+  KernelDef def;
+  def.op = op;
+  def.name = name;
+  def.declines = declines;
+  def.create = simple_kernel(std::move(function));
+  kernels.add(std::move(def));
+}
+
+}  // namespace
+
+void register_constant_cpu(KernelRegistry& kernels) {
+  add(kernels, "Constant", "constant.ref", constant_ref, declines_unsized);
+  add(kernels, "ConstantOfShape", "constant_of_shape.ref", fill_ref, declines_unsized);
+  add(kernels, "Range", "range.ref", range_ref, range_declines);
+  add(kernels, "EyeLike", "eye_like.ref", eye_ref, declines_unsized);
+}
+
+}  // namespace sardonyx::ops
