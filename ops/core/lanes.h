@@ -106,6 +106,10 @@ struct LaneKernels {
   // [length][16]. to_lanes fills the lanes >= valid with zeros.
   void (*to_lanes)(const T* rows, ptrdiff_t row_stride, int valid, int length, T* lanes);
   void (*from_lanes)(const T* lanes, int valid, int length, T* rows, ptrdiff_t row_stride);
+
+  // Multiplies and adds in registers only, and returns how many floating-point operations it did:
+  // timed, the peak of one core. `sink` keeps the compiler from dropping the work.
+  int64_t (*peak_probe)(int64_t rounds, T* sink);
 };
 
 bool supported(Isa isa);

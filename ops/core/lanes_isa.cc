@@ -50,11 +50,29 @@ void from_lanes(const T* lanes, int valid, int length, T* rows, ptrdiff_t row_st
 }
 
 template <typename T>
+int64_t peak_probe(int64_t rounds, T* sink) {
+  constexpr int kChains = 10;  // more than latency x units, fewer than registers
+  Vec<T> acc[kChains];
+  for (int i = 0; i < kChains; ++i) acc[i] = broadcast<T>(sink[0] + static_cast<T>(i));
+  const Vec<T> factor = broadcast<T>(sink[1]);
+  const Vec<T> term = broadcast<T>(sink[2]);
+  for (int64_t round = 0; round < rounds; ++round) {
+#pragma GCC unroll 16
+    for (int i = 0; i < kChains; ++i) acc[i] = acc[i] * factor + term;
+  }
+  Vec<T> sum{};
+  for (int i = 0; i < kChains; ++i) sum += acc[i];
+  sink[3] = sum[0];
+  return rounds * kChains * kWidth<T> * 2;
+}
+
+template <typename T>
 LaneKernels<T> make_table(Isa isa) {
   LaneKernels<T> kernels;
   kernels.isa = isa;
   kernels.to_lanes = to_lanes<T>;
   kernels.from_lanes = from_lanes<T>;
+  kernels.peak_probe = peak_probe<T>;
   add_conv(&kernels);
   add_pool(&kernels);
   add_gemm(&kernels);
