@@ -1,8 +1,10 @@
-// Golden IR text: tests/passes/PASS/CLAIM.txt holds an input graph, "-----" and the graph after the passes named in
-// its head. UPDATE_GOLDEN=1 rewrites the expected part; the diff is reviewed like code.
+// Golden IR text: tests/passes/PASS/CLAIM.txt holds an input graph, "-----" and the graph after the
+// passes named in its head. UPDATE_GOLDEN=1 rewrites the expected part; the diff is reviewed like
+// code.
 //
 // Head lines: "# why: ..." (required), "# passes: a, b", "# options: key=value key=value".
-// Every golden is also executed: values that exist in both graphs must agree on random small tensors. A head line
+// Every golden is also executed: values that exist in both graphs must agree on random small
+// tensors. A head line
 // "# not executed: REASON" says why that can't hold.
 #include <gtest/gtest.h>
 
@@ -41,9 +43,10 @@ std::vector<std::string> split(const std::string& text, const char* separators) 
 }
 
 void set_option(PipelineOptions& options, const std::string& key, const std::string& value) {
-  static const std::map<std::string, MicroBatch> kMicroBatches = {
-      {"only", MicroBatch::kOnly}, {"first", MicroBatch::kFirst}, {"middle", MicroBatch::kMiddle},
-      {"last", MicroBatch::kLast}};
+  static const std::map<std::string, MicroBatch> kMicroBatches = {{"only", MicroBatch::kOnly},
+                                                                  {"first", MicroBatch::kFirst},
+                                                                  {"middle", MicroBatch::kMiddle},
+                                                                  {"last", MicroBatch::kLast}};
   if (key == "batch") {
     options.batch = std::stoll(value);
   } else if (key == "mode") {

@@ -1,4 +1,5 @@
-// LeNet through the whole lowering: regions, lanes and memory give the numbers that the reference kernels give.
+// LeNet through the whole lowering: regions, lanes and memory give the numbers that the reference
+// kernels give.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -17,7 +18,7 @@ using graph::DType;
 using graph::Tensor;
 using passes::MicroBatch;
 
-struct Run {
+struct PlanRun {
   std::map<std::string, Tensor> accumulators;
   std::unique_ptr<passes::Plan> plan;
 };
@@ -53,7 +54,7 @@ std::map<std::string, Tensor> feeds(int64_t batch, DType dtype) {
   return result;
 }
 
-Run run(int64_t batch, DType dtype, int threads, int64_t block, int64_t lanes) {
+PlanRun run(int64_t batch, DType dtype, int threads, int64_t block, int64_t lanes) {
   CpuDevice device(threads);
   passes::PassContext context = context_of(batch, dtype, device);
   context.options.block = block;
@@ -61,7 +62,7 @@ Run run(int64_t batch, DType dtype, int threads, int64_t block, int64_t lanes) {
   auto graph = lenet();
   passes::run_pipeline(*graph, context, passes::training_pipeline());
   passes::StateTable states;
-  Run result;
+  PlanRun result;
   result.plan = passes::lower(std::move(graph), context, states);
   device.reserve_states(states.bytes());
   device.reserve_arena(result.plan->arena_bytes);
@@ -112,8 +113,8 @@ void expect_equal(const std::map<std::string, Tensor>& got,
 
 TEST(LenetPlan, blocks_of_16_on_two_threads_equal_one_block_in_float64) {
   const auto want = oracle(61, DType::kFloat64);
-  const Run whole = run(61, DType::kFloat64, 1, 0, 0);
-  const Run blocks = run(61, DType::kFloat64, 2, 16, -1);
+  const PlanRun whole = run(61, DType::kFloat64, 1, 0, 0);
+  const PlanRun blocks = run(61, DType::kFloat64, 2, 16, -1);
   EXPECT_EQ(whole.plan->regions.size(), 1u);
   EXPECT_FALSE(whole.plan->regions[0].blocked());
   ASSERT_TRUE(blocks.plan->regions[0].blocked());
@@ -124,7 +125,7 @@ TEST(LenetPlan, blocks_of_16_on_two_threads_equal_one_block_in_float64) {
 }
 
 TEST(LenetPlan, the_whole_training_step_is_one_blocked_region_in_lanes) {
-  const Run blocks = run(64, DType::kFloat32, 2, 16, -1);
+  const PlanRun blocks = run(64, DType::kFloat32, 2, 16, -1);
   ASSERT_EQ(blocks.plan->regions.size(), 1u);
   int lanes = 0;
   for (const passes::Step& step : blocks.plan->regions[0].steps) {
@@ -140,17 +141,18 @@ TEST(LenetPlan, float32_blocks_agree_with_the_reference) {
 
 TEST(LenetPlan, the_same_run_gives_the_same_bits) {
   for (const int threads : {1, 2, 3}) {
-    const Run a = run(61, DType::kFloat32, threads, 16, -1);
-    const Run b = run(61, DType::kFloat32, threads, 16, -1);
+    const PlanRun a = run(61, DType::kFloat32, threads, 16, -1);
+    const PlanRun b = run(61, DType::kFloat32, threads, 16, -1);
     for (const auto& [name, value] : a.accumulators) {
-      EXPECT_TRUE(value.identical(b.accumulators.at(name))) << name << ", " << threads << " threads";
+      EXPECT_TRUE(value.identical(b.accumulators.at(name)))
+          << name << ", " << threads << " threads";
     }
   }
 }
 
 TEST(LenetPlan, blocked_memory_is_a_fraction_of_the_whole_batch) {
-  const Run whole = run(256, DType::kFloat32, 2, 0, 0);
-  const Run blocks = run(256, DType::kFloat32, 2, 16, -1);
+  const PlanRun whole = run(256, DType::kFloat32, 2, 0, 0);
+  const PlanRun blocks = run(256, DType::kFloat32, 2, 16, -1);
   EXPECT_LT(blocks.plan->arena_bytes * 2, whole.plan->arena_bytes);
 }
 
