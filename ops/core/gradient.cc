@@ -1,5 +1,7 @@
 #include "ops/core/gradient.h"
 
+#include <algorithm>
+
 #include "graph/support/error.h"
 
 namespace sardonyx::ops {
@@ -39,7 +41,11 @@ Value* GradientContext::reduce_to(Value* g, const Value* like) {
     if (i < extra || (to[i - extra] == 1 && from[i] != 1)) axes.push_back(static_cast<int64_t>(i));
   }
   if (!axes.empty()) g = b_.op("ReduceSum", {g, b_.ints(axes)}, {{"keepdims", int64_t{0}}});
-  if (shape(g) != to) g = b_.op("Reshape", {g, b_.ints(to)});
+  if (shape(g) != to) {
+    graph::Attributes attributes;  // a 0 in `to` is a size, not "copy"
+    if (std::count(to.begin(), to.end(), 0) > 0) attributes["allowzero"] = int64_t{1};
+    g = b_.op("Reshape", {g, b_.ints(to)}, std::move(attributes));
+  }
   return g;
 }
 
