@@ -263,6 +263,7 @@ class Planner {
     step.node = &node;
     step.def = lowering_.kernels.at(&node);
     const ops::KernelRequest request = request_for(graph_, node, rows);
+    const ops::ScopedLibraryThreads threads(rows > 0 ? 1 : plan_->threads);
     with_context([&] { return "preparing kernel " + step.def->name + " of " + node.label(); },
                  [&] { step.kernel = step.def->create(request); });
     step.output_types = request.out;

@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "graph/support/error.h"
+#include "ops/core/parallel.h"
 
 namespace sardonyx::ops::dnnl {
 
@@ -121,6 +122,7 @@ struct Primitive::Impl {
   PrimitiveHandle primitive;
   std::vector<std::pair<Operand, Format>> operands;
   std::optional<Format> scratchpad;
+  int threads = library_threads;
 
   // Arguments that no run uses just now: there are never more than runs at a time.
   std::mutex mutex;
@@ -241,6 +243,8 @@ void Primitive::run(std::initializer_list<Binding> bindings,
   CHECK(bindings.size() == impl_->operands.size(), "{} operands are bound, expected {}",
         bindings.size(), impl_->operands.size());
   CHECK(scratchpad.size() >= scratchpad_bytes());
+  CHECK(library_threads == impl_->threads, "made for {} threads, run by {}", impl_->threads,
+        library_threads);
   std::unique_ptr<Arguments> arguments = impl_->take();
   std::array<dnnl_exec_arg_t, kMostOperands + 1> list;
   size_t count = 0;

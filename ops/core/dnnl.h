@@ -3,9 +3,9 @@
 //
 // One process-wide CPU engine. A primitive is made once (that compiles code) and run often, from
 // several threads at once: operands are bound per run, scratch memory is handed in. oneDNN cuts the
-// work for the number of OpenMP threads it finds when a primitive is made, and some primitives wait
-// for all of them: make and run a primitive under the same number of threads.
-// Errors: Error when oneDNN fails; a primitive it can't make is nullopt.
+// work for the number of threads it finds when a primitive is made, and some primitives wait for
+// all of them: a primitive must be made and run under the same library_threads
+// (ops/core/parallel.h). Errors: Error when oneDNN fails; a primitive it can't make is nullopt.
 #pragma once
 
 #include <cstddef>

@@ -50,6 +50,24 @@ class SerialPool final : public ThreadPool {
   }
 };
 
+// Threads that a library with threads of its own (oneDNN) may count on in this thread: those of the
+// pool, 1 inside a block of a region. Such a library cuts its work when a primitive is made, so a
+// kernel must be made and run under the same number. 0: nobody said.
+inline thread_local int library_threads = 0;
+
+class ScopedLibraryThreads {
+ public:
+  explicit ScopedLibraryThreads(int threads) : previous_(library_threads) {
+    library_threads = threads;
+  }
+  ~ScopedLibraryThreads() { library_threads = previous_; }
+  ScopedLibraryThreads(const ScopedLibraryThreads&) = delete;
+  ScopedLibraryThreads& operator=(const ScopedLibraryThreads&) = delete;
+
+ private:
+  int previous_;
+};
+
 // Cuts [0, n) into at most pool.size() even pieces of at least `grain` elements: f(begin, end).
 template <class F>
 void parallel_for(ThreadPool& pool, int64_t n, int64_t grain, F&& f) {

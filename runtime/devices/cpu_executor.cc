@@ -52,6 +52,7 @@ void CpuExecutor::run_blocked(const Region& region) {
 }
 
 void CpuExecutor::run_blocks(const Region& region, int thread, int64_t begin, int64_t end) {
+  const ScopedOmpPool serial(nullptr);
   std::byte* local = local_memory(region, thread);
   for (const passes::Reduction& sum : region.sums) {
     std::memset(local + sum.partial_offset, 0, sum.count * graph::dtype_size(sum.dtype));

@@ -36,7 +36,8 @@ thread_local int current_thread = 0;
 
 }  // namespace
 
-ScopedOmpPool::ScopedOmpPool(ops::ThreadPool* pool) : previous_(current_pool) {
+ScopedOmpPool::ScopedOmpPool(ops::ThreadPool* pool)
+    : previous_(current_pool), threads_(pool != nullptr ? pool->size() : 1) {
   current_pool = pool;
 }
 ScopedOmpPool::~ScopedOmpPool() { current_pool = previous_; }
@@ -50,8 +51,11 @@ using sardonyx::runtime::Team;
 
 extern "C" {
 
+// While a kernel is made there is no pool yet, only the number that will run it.
 int omp_get_max_threads() {
-  return current_team == nullptr && current_pool != nullptr ? current_pool->size() : 1;
+  return current_team == nullptr && sardonyx::ops::library_threads > 1
+             ? sardonyx::ops::library_threads
+             : 1;
 }
 int omp_get_num_threads() { return current_team != nullptr ? current_team->size : 1; }
 int omp_get_thread_num() { return current_team != nullptr ? current_thread : 0; }
@@ -62,7 +66,7 @@ void GOMP_barrier() {
 }
 
 void GOMP_parallel(void (*function)(void*), void* data, unsigned num_threads, unsigned) {
-  const int most = omp_get_max_threads();
+  const int most = current_pool != nullptr ? omp_get_max_threads() : 1;
   const int threads = num_threads == 0 || static_cast<int>(num_threads) > most
                           ? most
                           : static_cast<int>(num_threads);

@@ -7,8 +7,8 @@
 
 namespace sardonyx::runtime {
 
-// While it lives, OpenMP regions entered by the current thread run on `pool`. Without one they run
-// serially.
+// While it lives, OpenMP regions entered by the current thread run on `pool`, and library_threads
+// is its size. Without one (nullptr) they run serially.
 class ScopedOmpPool {
  public:
   explicit ScopedOmpPool(ops::ThreadPool* pool);
@@ -18,6 +18,7 @@ class ScopedOmpPool {
 
  private:
   ops::ThreadPool* previous_;
+  ops::ScopedLibraryThreads threads_;
 };
 
 }  // namespace sardonyx::runtime

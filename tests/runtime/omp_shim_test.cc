@@ -1,0 +1,133 @@
+// oneDNN on our own threads: the OpenMP functions it calls, and a primitive that waits for all of
+// its threads.
+#include "runtime/devices/omp_shim.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <vector>
+
+#include "graph/support/error.h"
+#include "ops/core/dnnl.h"
+#include "runtime/devices/thread_pool.h"
+#include "tests/support/tensors.h"
+
+extern "C" {
+int omp_get_max_threads();
+int omp_get_num_threads();
+int omp_get_thread_num();
+int omp_in_parallel();
+void GOMP_parallel(void (*function)(void*), void* data, unsigned num_threads, unsigned flags);
+}
+
+namespace sardonyx::runtime {
+namespace {
+
+struct Seen {
+  std::atomic<int> threads{0};
+  std::atomic<int> numbers{0};  // bit per thread number
+  std::atomic<int> inner_max{0};
+};
+
+void look(void* data) {
+  auto* seen = static_cast<Seen*>(data);
+  seen->threads += omp_in_parallel();
+  seen->numbers |= 1 << omp_get_thread_num();
+  seen->inner_max = std::max(seen->inner_max.load(), omp_get_max_threads());
+}
+
+TEST(OmpShim, a_region_runs_on_every_thread_of_the_pool) {
+  WorkerPool pool(3);
+  const ScopedOmpPool omp(&pool);
+  EXPECT_EQ(omp_get_max_threads(), 3);
+  Seen seen;
+  GOMP_parallel(look, &seen, 0, 0);
+  EXPECT_EQ(seen.threads, 3);
+  EXPECT_EQ(seen.numbers, 7);
+  EXPECT_EQ(seen.inner_max, 1);  // regions inside a region are serial
+}
+
+TEST(OmpShim, without_a_pool_regions_are_serial) {
+  const ScopedOmpPool none(nullptr);
+  EXPECT_EQ(omp_get_max_threads(), 1);
+  Seen seen;
+  GOMP_parallel(look, &seen, 4, 0);
+  EXPECT_EQ(seen.threads, 1);
+}
+
+TEST(OmpShim, a_kernel_is_made_for_the_threads_that_will_run_it) {
+  const ops::ScopedLibraryThreads threads(5);
+  EXPECT_EQ(omp_get_max_threads(), 5);
+  Seen seen;
+  GOMP_parallel(look, &seen, 5, 0);
+  EXPECT_EQ(seen.threads, 1);  // nothing to run on yet
+}
+
+// A filter gradient joins the sums of its threads at barriers.
+struct FilterGradient {
+  FilterGradient()
+      : primitive(*ops::dnnl::convolution_grad_filter({Format::any({8, 32, 14, 14}),
+                                                       Format::any({32, 32, 3, 3}),
+                                                       Format::any({8, 32, 14, 14}),
+                                                       std::nullopt,
+                                                       {1, 1},
+                                                       {1, 1},
+                                                       {1, 1},
+                                                       {1, 1}})),
+        scratchpad(primitive.scratchpad_bytes() + 64) {
+    x.resize(primitive.format(Operand::kSrc).bytes() / sizeof(float), 1.0f);
+    dy.resize(primitive.format(Operand::kDiffDst).bytes() / sizeof(float), 0.5f);
+    dw.resize(primitive.format(Operand::kDiffWeights).bytes() / sizeof(float));
+  }
+  void run() {
+    void* start = scratchpad.data();
+    size_t space = scratchpad.size();
+    std::align(64, primitive.scratchpad_bytes(), start, space);
+    primitive.run({{Operand::kSrc, x.data()},
+                   {Operand::kDiffDst, dy.data()},
+                   {Operand::kDiffWeights, dw.data()}},
+                  {static_cast<std::byte*>(start), space});
+  }
+  using Format = ops::dnnl::Format;
+  using Operand = ops::dnnl::Operand;
+  ops::dnnl::Primitive primitive;
+  std::vector<std::byte> scratchpad;
+  std::vector<float> x, dy, dw;
+};
+
+TEST(OmpShim, onednn_waits_for_all_threads_of_the_pool) {
+  WorkerPool pool(3);
+  for (int round = 0; round < 20; ++round) {
+    std::unique_ptr<FilterGradient> gradient;
+    {
+      const ops::ScopedLibraryThreads threads(3);
+      gradient = std::make_unique<FilterGradient>();
+    }
+    const ScopedOmpPool omp(&pool);
+    gradient->run();
+    // Ones and halves: every tap counts the cells where it stays inside, whatever the layout.
+    float least = gradient->dw[0], most = gradient->dw[0];
+    for (const float v : gradient->dw) {
+      least = std::min(least, v);
+      most = std::max(most, v);
+    }
+    EXPECT_EQ(least, 8 * 13 * 13 * 0.5f);
+    EXPECT_EQ(most, 8 * 14 * 14 * 0.5f);
+  }
+}
+
+TEST(OmpShim, a_primitive_refuses_another_number_of_threads) {
+  std::unique_ptr<FilterGradient> gradient;
+  {
+    const ops::ScopedLibraryThreads threads(1);
+    gradient = std::make_unique<FilterGradient>();
+  }
+  WorkerPool pool(2);
+  const ScopedOmpPool omp(&pool);
+  EXPECT_THROW(gradient->run(), InternalError);
+}
+
+}  // namespace
+}  // namespace sardonyx::runtime
