@@ -1,0 +1,76 @@
+// Kernels of Transpose. In lanes of 16 images axis 0 must stay; the lane is then one more axis, the
+// innermost of both sides, so whole vectors move.
+#include "ops/core/strided.h"
+#include "ops/registry.h"
+#include "ops/transpose/transpose.h"
+
+namespace sardonyx::ops {
+
+namespace {
+
+void transpose_ref(const KernelRequest& request, CpuContext& context) {
+  const std::vector<int64_t> perm = permutation(*request.node, request.in[0].rank());
+  const std::vector<int64_t> strides = row_major(request.in_shape(0));
+  dispatch_size(request.out[0].dtype, [&]<class T>() {
+    T* y = context.out<T>(0);
+    for_each_index(request.out_shape(0), [&](const std::vector<int64_t>& index) {
+      int64_t at = 0;
+      for (size_t axis = 0; axis < index.size(); ++axis) at += index[axis] * strides[perm[axis]];
+      *y++ = context.in<T>(0)[at];
+    });
+  });
+}
+
+class TransposeKernel final : public Kernel {
+ public:
+  explicit TransposeKernel(const KernelRequest& request)
+      : copy_(box(request), request.out[0].dtype) {}
+  void run(CpuContext& context) const override {
+    copy_.run(*context.pool, context.inputs[0], context.outputs[0]);
+  }
+
+ private:
+  static StridedBox box(const KernelRequest& request) {
+    const std::vector<int64_t> to = stored_dims(request.out[0]);
+    const std::vector<int64_t> strides = row_major(stored_dims(request.in[0]));
+    std::vector<int64_t> perm = permutation(*request.node, request.in[0].rank());
+    if (perm.size() < to.size()) perm.push_back(std::ssize(perm));  // the lane stays innermost
+    StridedBox box{to, {}, row_major(to)};
+    for (int64_t axis : perm) box.src.push_back(strides[axis]);
+    return box;
+  }
+
+  StridedCopy copy_;
+};
+
+std::optional<std::string> declines_in_lanes(const KernelRequest& request) {
+  if (permutation(*request.node, request.in[0].rank())[0] != 0) return "axis 0 must stay in place";
+  return declines_unless_lanes(request, 1);
+}
+
+}  // namespace
+
+void register_transpose_cpu(KernelRegistry& kernels) {
+  KernelDef ref;
+  ref.op = "Transpose";
+  ref.name = "transpose.ref";
+  ref.declines = declines_unsized;
+  ref.create = simple_kernel(transpose_ref);
+  kernels.add(ref);
+
+  KernelDef tiled = ref;
+  tiled.name = "transpose.tiled";
+  tiled.speed = Speed::kOptimised;
+  tiled.create = [](const KernelRequest& request) {
+    return std::make_unique<TransposeKernel>(request);
+  };
+  kernels.add(tiled);
+
+  KernelDef lanes = tiled;
+  lanes.name = "transpose.lanes";
+  lanes.layouts = Layouts::kLanes;
+  lanes.declines = declines_in_lanes;
+  kernels.add(lanes);
+}
+
+}  // namespace sardonyx::ops
