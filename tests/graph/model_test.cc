@@ -128,6 +128,31 @@ TEST(ModelOpen, keeps_small_payloads_and_cuts_large_ones_everywhere) {
   }
 }
 
+TEST(ModelOpen, a_payload_of_8_GiB_is_not_touched) {
+  const uint64_t size = uint64_t{8} << 30;
+  // Everything up to the payload, which is a hole in the file.
+  std::string dims, head("\x10\x01", 2);
+  wire::append_tag(dims, 1, wire::Type::kVarint);
+  wire::append_varint(dims, size / 4);
+  head = dims + head;
+  wire::append_tag(head, 9, wire::Type::kBytes);
+  wire::append_varint(head, size);
+  const auto opened = [&](uint32_t number, const std::string& inner) {
+    std::string out;
+    wire::append_tag(out, number, wire::Type::kBytes);
+    wire::append_varint(out, inner.size() + size);
+    return out + inner;
+  };
+  const std::string bytes = std::string("\x08\x08", 2) + opened(7, opened(5, head));
+  const TemporaryFolder folder;
+  write_file(folder.path() / "m.onnx", bytes);
+  fs::resize_file(folder.path() / "m.onnx", bytes.size() + size);
+  const auto model = Model::open(folder.path() / "m.onnx");
+  const Tensor value = model->payload(model->skeleton().graph().initializer(0));
+  EXPECT_EQ(value.bytes().size(), size);
+  EXPECT_EQ(value.bytes().data() + size, model->bytes().data() + model->bytes().size());
+}
+
 TEST(ModelOpen, a_place_written_into_the_file_is_not_trusted) {
   onnx::ModelProto proto = small_model();
   onnx::TensorProto* tensor = proto.mutable_graph()->add_initializer();

@@ -6,6 +6,7 @@
 #include <random>
 
 #include "graph/onnx_import.h"
+#include "graph/support/error.h"
 #include "tests/support/onnx_sketch.h"
 #include "tests/support/shared_data.h"
 
@@ -90,6 +91,36 @@ TEST(SaveFixtures, untrained_copies_are_identical_and_one_new_value_changes_noth
   for (const fs::path& folder : folders) {
     SCOPED_TRACE(folder.filename());
     check_fixture(folder, random);
+  }
+}
+
+TEST(SaveFixtures, damaged_files_that_can_be_read_can_be_saved_or_are_refused) {
+  std::mt19937 random(20240502);
+  const auto pick = [&](size_t n) {
+    return std::uniform_int_distribution<size_t>(0, n - 1)(random);
+  };
+  for (const char* name : {"jax2onnx__mlp_functions__default", "torch-ts__lenet__eval-opset9"}) {
+    const fs::path path = testing::shared_folder() / "fixtures" / name / "model.onnx";
+    if (!fs::exists(path)) GTEST_SKIP() << "shared data not found";
+    const std::string good = read_file(path);
+    const TemporaryFolder out;
+    int saved = 0;
+    for (int i = 0; i < 2000 && saved < 200; ++i) {
+      std::string bad = good;
+      for (size_t e = 0; e < 1 + pick(3); ++e) bad[pick(bad.size())] = static_cast<char>(pick(256));
+      try {
+        const auto model = Model::from_bytes(bad);
+        std::vector<NewValue> values;
+        for (const Candidate& c : candidates(import_model(model))) {
+          values.push_back({c.origin, Tensor(c.value.dtype(), c.value.shape())});
+        }
+        save_model(*model, values, out.path() / "m.onnx");
+        import_model(Model::open(out.path() / "m.onnx"));
+        ++saved;
+      } catch (const Error&) {
+      }
+    }
+    EXPECT_GT(saved, 20) << name;
   }
 }
 
