@@ -1,6 +1,9 @@
 // Products by oneDNN's sgemm: float only. It picks instructions when it runs, which Eigen does when
-// it is compiled, and its threads are those of our pool (or none inside a task of it).
+// it is compiled. It may use as many threads as the pool it is given and as the caller allows
+// (library_threads): inside a task of the pool, where its threads could not all run at once, one.
 #include <oneapi/dnnl/dnnl.h>
+
+#include <algorithm>
 
 #include "graph/support/error.h"
 #include "ops/gemm/gemm.h"
@@ -10,7 +13,8 @@ namespace sardonyx::ops::gemm {
 namespace {
 
 void multiply(const Product& p, const float* a, const float* b, Write write, float* c,
-              ThreadPool&) {
+              ThreadPool& pool) {
+  const ScopedLibraryThreads threads(std::min(pool.size(), std::max(library_threads, 1)));
   const bool trans_a = p.trans_a == Trans::kYes, trans_b = p.trans_b == Trans::kYes;
   const dnnl_status_t status = dnnl_sgemm(
       trans_a ? 'T' : 'N', trans_b ? 'T' : 'N', p.m, p.n, p.k, static_cast<float>(p.alpha), a,
