@@ -121,9 +121,9 @@ bool lanes_gain(const Graph& graph, int64_t rows) {
 int64_t choose_block(const Graph& graph, const PassContext& context) {
   if (context.options.block >= 0) return context.options.block;
   if (context.target->device() != ops::Device::kCpu || context.options.reference_only) return 0;
-  // Below one block per thread the lanes of a block stay empty.
+  // Below half a block per thread too many lanes and threads would stay empty.
   const int64_t batch = context.options.batch;
-  if (batch < 16 * context.target->threads()) return 0;
+  if (batch < 8 * context.target->threads()) return 0;
   return lanes_gain(graph, 16) ? 16 : 0;
 }
 

@@ -1,0 +1,204 @@
+// The session as the public API: any cut of a batch gives the same step, the same calls give the
+// same bits, a bad step changes nothing, and saving touches only what was trained.
+#include "runtime/session.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <random>
+
+#include "graph/onnx_export.h"
+#include "graph/support/error.h"
+#include "models/lenet.h"
+
+namespace sardonyx::runtime {
+namespace {
+
+using graph::DType;
+using graph::Tensor;
+namespace fs = std::filesystem;
+
+std::string lenet_bytes() {
+  models::ImageModel options;
+  options.init = models::parse_init("kaiming", 1);
+  return graph::to_onnx_bytes(*models::lenet(options));
+}
+
+SessionOptions options_of(DType dtype, int threads) {
+  SessionOptions options;
+  options.threads = threads;
+  options.pipeline.dtype = dtype;
+  options.pipeline.optimizer.momentum = 0.9;
+  options.pipeline.optimizer.weight_decay = 5e-4;
+  return options;
+}
+
+std::unique_ptr<Session> open(SessionOptions options) {
+  return std::make_unique<Session>(graph::Model::from_bytes(lenet_bytes()), std::move(options));
+}
+
+Batch random_batch(int64_t rows, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::vector<float> x(rows * 28 * 28);
+  for (float& value : x) value = static_cast<float>(random() >> 40) * 0x1p-24f;
+  std::vector<int64_t> labels(rows);
+  for (int64_t& label : labels) label = static_cast<int64_t>(random() % 10);
+  Batch batch;
+  batch.inputs.emplace_back("", Tensor::of<float>({rows, 1, 28, 28}, x));
+  batch.labels = Tensor::of<int64_t>({rows}, labels);
+  return batch;
+}
+
+// As evenly as possible, larger parts first.
+Cut even_cut(int64_t rows, int64_t parts) {
+  std::vector<int64_t> sizes;
+  for (int64_t i = 0; i < parts; ++i) sizes.push_back(rows / parts + (i < rows % parts ? 1 : 0));
+  return {sizes};
+}
+
+std::map<std::string, Tensor> train(Session& session, int64_t rows, int64_t parts, int steps) {
+  for (int step = 0; step < steps; ++step) {
+    session.train_step(random_batch(rows, 100 + step), even_cut(rows, parts), 0.05);
+  }
+  std::map<std::string, Tensor> states;
+  for (const std::string& name : session.state_names()) {
+    if (!name.starts_with("acc/")) states[name] = session.state(name);
+  }
+  return states;
+}
+
+double largest_difference(const std::map<std::string, Tensor>& a,
+                          const std::map<std::string, Tensor>& b) {
+  EXPECT_EQ(a.size(), b.size());
+  double largest = 0;
+  for (const auto& [name, value] : a) {
+    double scale = 1e-30, difference = 0;
+    for (int64_t i = 0; i < value.numel(); ++i) {
+      scale = std::max(scale, std::abs(value.as_double(i)));
+      difference = std::max(difference, std::abs(value.as_double(i) - b.at(name).as_double(i)));
+    }
+    largest = std::max(largest, difference / scale);
+  }
+  return largest;
+}
+
+TEST(Session, any_number_of_micro_batches_gives_the_same_five_steps) {
+  for (const DType dtype : {DType::kFloat64, DType::kFloat32}) {
+    SessionOptions options = options_of(dtype, 2);
+    options.pipeline.block = 16;
+    for (const int64_t rows : {60, 61}) {
+      const auto whole = train(*open(options), rows, 1, 5);
+      EXPECT_EQ(whole.size(), 17u);  // 8 parameters, 8 momenta, started
+      for (const int64_t parts : {2, 3, 4}) {
+        const auto cut = train(*open(options), rows, parts, 5);
+        EXPECT_LT(largest_difference(whole, cut), dtype == DType::kFloat64 ? 1e-12 : 1e-5)
+            << rows << " rows in " << parts << " micro-batches";
+      }
+    }
+  }
+}
+
+TEST(Session, without_blocks_micro_batches_give_the_same_steps_too) {
+  SessionOptions options = options_of(DType::kFloat32, 2);
+  options.pipeline.block = 0;
+  const auto whole = train(*open(options), 61, 1, 5);
+  EXPECT_LT(largest_difference(whole, train(*open(options), 61, 4, 5)), 1e-5);
+}
+
+TEST(Session, the_same_calls_give_the_same_bits) {
+  for (const int threads : {1, 2}) {
+    const auto a = train(*open(options_of(DType::kFloat32, threads)), 61, 2, 3);
+    const auto b = train(*open(options_of(DType::kFloat32, threads)), 61, 2, 3);
+    for (const auto& [name, value] : a) EXPECT_TRUE(value.identical(b.at(name))) << name;
+  }
+}
+
+TEST(Session, loss_is_the_mean_over_the_batch_and_falls) {
+  auto session = open(options_of(DType::kFloat32, 2));
+  const Batch batch = random_batch(64, 1);
+  const StepResult first = session->train_step(batch, {{64}}, 0.05);
+  EXPECT_EQ(first.weight, 64.0);
+  EXPECT_NEAR(first.loss, first.loss_sum / 64.0, 1e-6);
+  EXPECT_GT(first.grad_norm, 0.0);
+  StepResult last;
+  for (int i = 0; i < 40; ++i) last = session->train_step(batch, {{64}}, 0.05);
+  EXPECT_LT(last.loss, 0.7 * first.loss);
+  EXPECT_EQ(session->steps(), 41);
+}
+
+TEST(Session, a_step_that_is_not_finite_changes_nothing_and_names_the_cause) {
+  auto session = open(options_of(DType::kFloat32, 2));
+  session->train_step(random_batch(32, 1), {{32}}, 0.05);
+  std::map<std::string, Tensor> before;
+  for (const std::string& name : session->state_names()) before[name] = session->state(name);
+  Batch bad = random_batch(32, 2);
+  bad.inputs[0].second.mutable_data<float>()[5 * 784 + 3] = std::numeric_limits<float>::quiet_NaN();
+  try {
+    session->train_step(bad, {{16, 16}}, 0.05);
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    const std::string message = error.what();
+    EXPECT_NE(message.find("step 2"), std::string::npos) << message;
+    EXPECT_NE(message.find("sample 5"), std::string::npos) << message;
+  }
+  for (const auto& [name, value] : before) {
+    EXPECT_TRUE(value.identical(session->state(name))) << name;
+  }
+  EXPECT_EQ(session->steps(), 1);
+}
+
+TEST(Session, the_first_bad_node_is_named_when_the_data_is_fine) {
+  auto session = open(options_of(DType::kFloat32, 1));
+  session->prepare_training({{{32}}});
+  Tensor weight = session->state("fc1.weight");
+  for (float& value : weight.mutable_data<float>()) value = 3e38f;
+  session->set_state("fc1.weight", weight);
+  try {
+    session->train_step(random_batch(32, 2), {{32}}, 0.05);
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("fc1.out"), std::string::npos) << error.what();
+  }
+}
+
+class SavedFile : public testing::Test {
+ protected:
+  SavedFile() : folder_(fs::temp_directory_path() / fmt::format("sardonyx_session_{}", getpid())) {
+    fs::create_directories(folder_);
+    std::ofstream(folder_ / "lenet.onnx", std::ios::binary) << lenet_bytes();
+  }
+  ~SavedFile() override { fs::remove_all(folder_); }
+  static std::string read(const fs::path& path) {
+    std::ifstream file(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+  fs::path folder_;
+};
+
+TEST_F(SavedFile, without_a_step_it_is_bit_identical) {
+  auto session = Session::open(folder_ / "lenet.onnx", options_of(DType::kFloat32, 1));
+  session->save(folder_ / "saved.onnx");
+  EXPECT_EQ(read(folder_ / "saved.onnx"), read(folder_ / "lenet.onnx"));
+}
+
+TEST_F(SavedFile, after_training_it_evaluates_like_the_session) {
+  auto session = Session::open(folder_ / "lenet.onnx", options_of(DType::kFloat32, 2));
+  for (int i = 0; i < 3; ++i) session->train_step(random_batch(48, i), {{48}}, 0.05);
+  session->save(folder_ / "saved.onnx");
+  auto again = Session::open(folder_ / "saved.onnx", options_of(DType::kFloat32, 2));
+  const Batch test = random_batch(50, 9);
+  const EvalResult a = session->evaluate(test, 32), b = again->evaluate(test, 32);
+  EXPECT_EQ(a.loss_sum, b.loss_sum);
+  EXPECT_EQ(a.correct, b.correct);
+  EXPECT_EQ(a.rows, 50);
+  EXPECT_TRUE(a.has_top5);
+  EXPECT_GE(a.correct_top5, a.correct);
+  EXPECT_EQ(read(folder_ / "saved.onnx").size(), read(folder_ / "lenet.onnx").size());
+}
+
+}  // namespace
+}  // namespace sardonyx::runtime
