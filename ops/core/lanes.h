@@ -62,7 +62,8 @@ struct GemmShape {
 };
 
 // `relu_output`, where a gradient takes it, is null or the forward value (output of a Relu) that
-// the result is the gradient of: where it is not above zero, the result is zero.
+// the result is the gradient of: where it is zero, the result is zero. NaN passes a Relu and its
+// gradient.
 template <typename T>
 struct LaneKernels {
   Isa isa;

@@ -68,15 +68,16 @@ template <typename T>
   return value - Vec<T>{};  // exact also for -0, unlike value + 0
 }
 
+// NaN stays NaN.
 template <typename T>
 [[gnu::always_inline]] inline Vec<T> relu(Vec<T> value) {
-  return value > Vec<T>{} ? value : Vec<T>{};
+  return value < Vec<T>{} ? Vec<T>{} : value;
 }
 
-// value where the Relu that gave `output` let through, else zero.
+// Zero where the Relu that gave `output` closed, else value.
 template <typename T>
 [[gnu::always_inline]] inline Vec<T> relu_mask(Vec<T> value, const T* output) {
-  return load(output) > Vec<T>{} ? value : Vec<T>{};
+  return load(output) <= Vec<T>{} ? Vec<T>{} : value;
 }
 
 // All bits set in lanes < valid.

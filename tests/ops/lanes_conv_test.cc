@@ -135,7 +135,7 @@ void check_conv_grad_data(const LaneKernels<T>& kernels, const ConvShape& s, Ran
   for_each_product(s, [&](size_t xi, size_t wi, size_t yi) {
     for (int n = 0; n < kLanes; ++n) want[xi * kLanes + n] += double{dy[yi * kLanes + n]} * w[wi];
   });
-  for (size_t i = 0; masked && i < want.size(); ++i) want[i] = relu_output[i] > 0 ? want[i] : 0;
+  for (size_t i = 0; masked && i < want.size(); ++i) want[i] = relu_output[i] <= 0 ? 0 : want[i];
   std::vector<T> packed(kernels.conv_grad_data_packed_size(s));
   kernels.conv_pack_grad_data(s, w.data(), packed.data());
   std::vector<T> dx(want.size(), T(77));

@@ -55,7 +55,7 @@ void check_gemm(const LaneKernels<T>& kernels, const GemmShape& s, Random& rando
     }
   }
   for (size_t i = 0; masked && i < want_dx.size(); ++i)
-    want_dx[i] = relu_output[i] > 0 ? want_dx[i] : 0;
+    want_dx[i] = relu_output[i] <= 0 ? 0 : want_dx[i];
   std::vector<T> y(dy.size(), T(77)), dx(x.size(), T(77));
   kernels.gemm_forward(s, x.data(), w.data(), with_bias ? b.data() : nullptr, activation, y.data());
   kernels.gemm_grad_data(s, dy.data(), w.data(), masked ? relu_output.data() : nullptr, dx.data());
@@ -96,6 +96,21 @@ void check_gemms() {
 
 TEST(LanesGemm, all_three_products_equal_plain_loops_in_float) { check_gemms<float>(); }
 TEST(LanesGemm, all_three_products_equal_plain_loops_in_double) { check_gemms<double>(); }
+
+TEST(LanesGemm, nan_passes_a_fused_relu_and_its_gradient) {
+  for (const LaneKernels<float>* kernels : all_kernels<float>()) {
+    const GemmShape s{1, 1, WeightOrder::kRowIsOutput, 1};
+    std::vector<float> x(kLanes, -2.0f), y(kLanes), dx(kLanes);
+    x[3] = std::numeric_limits<float>::quiet_NaN();
+    const float w = 1, dy[kLanes] = {1, 1, 1, 5};
+    kernels->gemm_forward(s, x.data(), &w, nullptr, Activation::kRelu, y.data());
+    kernels->gemm_grad_data(s, dy, &w, y.data(), dx.data());
+    EXPECT_TRUE(std::isnan(y[3]));
+    EXPECT_EQ(y[2], 0.0f);
+    EXPECT_EQ(dx[3], 5.0f);
+    EXPECT_EQ(dx[2], 0.0f);
+  }
+}
 
 }  // namespace
 }  // namespace sardonyx::ops::lanes

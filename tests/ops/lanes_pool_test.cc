@@ -132,7 +132,7 @@ void check_avg_pool(const LaneKernels<T>& kernels, const PoolShape& s, Random& r
       }
     }
   });
-  for (size_t i = 0; masked && i < want_dx.size(); ++i) want_dx[i] = x[i] > 0 ? want_dx[i] : 0;
+  for (size_t i = 0; masked && i < want_dx.size(); ++i) want_dx[i] = x[i] <= 0 ? 0 : want_dx[i];
   std::vector<T> y(want_y.size(), T(77));
   std::vector<T> dx(want_dx.size(), T(77));
   kernels.avg_pool(s, padding, x.data(), y.data());
