@@ -1,0 +1,44 @@
+// Checks of samples and labels before the first step. A message gives index, value, expectation.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "graph/tensor.h"
+#include "runtime/data/dataset.h"
+
+namespace sardonyx::runtime {
+
+// Throws Error "NAME: no samples (0 samples ...)" when `count` is 0.
+void check_not_empty(int64_t count, const std::string& name);
+void check_same_count(int64_t samples, const std::string& samples_name, int64_t labels,
+                      const std::string& labels_name);
+
+struct ClassLabels {
+  int64_t samples = 0;
+  std::vector<int64_t>
+      sample_shape;     // of one sample's labels: {} for a class, {H,W} for one per pixel
+  int64_t classes = 0;  // labels are 0..classes-1
+  std::optional<int64_t> ignore_index;
+};
+
+// Class numbers: integer type, shape [samples, sample_shape...], range, in this order. Floats are
+// refused even when they are whole numbers; the message names the first that is not, if any. Throws
+// Error.
+void check_class_labels(const graph::Tensor& labels, const ClassLabels& expected,
+                        const std::string& name);
+// The same for a data set; labels that are computed (synthetic) are right by construction.
+void check_class_labels(const Dataset& dataset, const std::vector<int64_t>& sample_shape,
+                        int64_t classes, std::optional<int64_t> ignore_index);
+
+// Targets of a regression: any numeric type, shape [samples, sample_shape...], no NaN or infinity.
+void check_targets(const graph::Tensor& targets, int64_t samples,
+                   const std::vector<int64_t>& sample_shape, const std::string& name);
+
+// No NaN or infinity among the values, nor after conversion to `to` (1e39 is no float). Integers
+// pass.
+void check_finite(const graph::Tensor& values, graph::DType to, const std::string& name);
+
+}  // namespace sardonyx::runtime

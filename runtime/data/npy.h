@@ -1,0 +1,27 @@
+// .npy and .npz files of numpy.
+//
+// Every numeric type, both byte orders, C and Fortran order, header versions 1 to 3. Data that
+// needs no change (little-endian, C order, aligned) stays in the mapped file. Pickled objects are
+// refused, never loaded.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "graph/tensor.h"
+
+namespace sardonyx::runtime {
+
+// Throws Error (file, offset, found, expected) when the data is not exactly what the header
+// declares.
+graph::Tensor read_npy(const std::string& path);
+
+struct NamedArray {
+  std::string name;  // without ".npy"
+  graph::Tensor array;
+};
+
+// All arrays in the order of the archive; stored and deflated members, zip64. Throws Error.
+std::vector<NamedArray> read_npz(const std::string& path);
+
+}  // namespace sardonyx::runtime
