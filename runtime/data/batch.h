@@ -1,0 +1,60 @@
+// One batch in memory that is allocated once and filled again and again.
+//
+// A process may need only a part of each global batch (its replicas' share); `BatchSlice` says
+// which, and only that part is filled. Rows stand in the sampler's order, so any micro-batch is a
+// run of rows.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "runtime/batch_cut.h"
+#include "runtime/data/dataset.h"
+#include "runtime/data/sampler.h"
+
+namespace sardonyx::runtime {
+
+// The part of a global batch of `size` samples that this process needs. Empty function: all of it.
+using SliceOf = std::function<BatchSlice(int64_t size)>;
+
+struct Batch {
+  int64_t epoch = 0;
+  int64_t number = 0;  // in the epoch
+  bool last_of_epoch = false;
+  SamplerPosition next;                // where a run that stops after this batch resumes
+  std::span<const int64_t> indices;    // sample numbers of the whole global batch
+  BatchSlice slice;                    // the rows below are these
+  std::span<const std::byte> samples;  // slice.count rows
+  std::span<const std::byte> labels;   // likewise; empty when the set has no labels
+  size_t sample_bytes = 0;             // of one row
+  size_t label_bytes = 0;
+
+  // Rows [begin, begin + count) of the global batch. CHECK: inside the slice.
+  std::span<const std::byte> samples_of(int64_t begin, int64_t count) const;
+  std::span<const std::byte> labels_of(int64_t begin, int64_t count) const;
+};
+
+class BatchBuffer {
+ public:
+  // Room for `capacity` rows of a data set.
+  BatchBuffer(const DatasetInfo& info, int64_t capacity);
+
+  // CHECK: the slice lies in the batch and fits the capacity.
+  void fill(const Dataset& dataset, const Draw& draw, const BatchSlice& slice);
+  const Batch& batch() const { return batch_; }
+
+ private:
+  int64_t capacity_;
+  size_t sample_bytes_;
+  size_t label_bytes_;
+  std::shared_ptr<std::byte> samples_;
+  std::shared_ptr<std::byte> labels_;
+  std::vector<int64_t> indices_;
+  Batch batch_;
+};
+
+}  // namespace sardonyx::runtime
