@@ -110,6 +110,12 @@ class LayoutAssigner {
     for (const graph::Use& use : uses) {
       if (!inside_.contains(use.node)) graph_.set_input(use.node, use.index, plain);
     }
+    if (graph_.is_output(value)) {
+      // Who asks for the output knows its name.
+      const std::string name = value->name;
+      graph_.rename(value, graph::fresh_name(graph_, name + "@n16"));
+      graph_.rename(plain, name);
+    }
     for (size_t i = 0; i < graph_.outputs().size(); ++i) {
       if (graph_.outputs()[i] == value) graph_.set_output(static_cast<int>(i), plain);
     }
