@@ -1,17 +1,19 @@
 // Operators whose output is known before any data: literals, fills, ranges, identity matrices.
 //
-// Constant         the tensor in the attribute (value, value_float(s), value_int(s),
-// value_string(s)) ConstantOfShape  value (one element, default float 0) in every element of the
-// shape Range            start, start + delta, ... up to, not including, limit EyeLike          1
-// where column - row = k, else 0; the shape of x, the type of dtype (default x's)
+// Constant         the tensor in value, value_float(s), value_int(s) or value_string(s)
+// ConstantOfShape  value (one element, default float 0) in every element of the shape
+// Range            start, start + delta, ... up to, not including, limit
+// EyeLike          1 where column - row = k, else 0, in the shape of x
 //
-// Inputs   ConstantOfShape: shape int64[k]   Range: start, limit, delta, one element each
+// Inputs   ConstantOfShape: shape int64[k]     Range: start, limit, delta, one element each
 //          EyeLike: x [M,N], whose bytes are never read                    Output  y
-// C1 Constant has exactly one of its attributes   C2 shape: entries >= 0   C3 value: one element
-// C4 start, limit and delta have one type and one element, delta is not 0   C5 rank(x) = 2
-// Gradient Constant has no inputs, ConstantOfShape and EyeLike depend on shapes alone (zero); that
-// of
-//          Range doesn't exist: the number of elements changes with its inputs.
+// C1 Constant has exactly one of its attributes
+// C2 entries of the shape are not negative
+// C3 value has one element
+// C4 start, limit and delta have one type and one element; delta is not 0
+// C5 EyeLike: rank(x) = 2
+// Gradient ConstantOfShape and EyeLike depend on shapes alone: zero. Constant has no inputs. Range
+//          has none: the number of elements changes with its inputs.
 // Source   ONNX Constant-25, ConstantOfShape-25, Range-11, EyeLike-22
 #include <cmath>
 

@@ -1,17 +1,17 @@
 // Repetition: Expand repeats axes of size 1 up to a shape, Tile repeats whole axes.
 //
-// Expand   y = x + zeros(shape) by the broadcast rule: axes of x and of the shape are matched from
-// the
-//          last; an entry of 1 keeps the axis of x, also where the shape is shorter than x
+// Expand   y = x + zeros(shape) by the broadcast rule, matched from the last axis: an entry of 1
+//          keeps the axis of x, also where the shape is shorter than x
 // Tile     y[i0, i1, ...] = x[i0 mod d0, i1 mod d1, ...]; axis i has size d_i * repeats[i]
 //
-// Inputs   x of any type   Expand: shape int64[k]   Tile: repeats int64[rank(x)]   (constants)
-// C1 entries are not negative   C2 Expand: an axis of x has size 1 or the shape's (a batch size
-// that differs is baked)   C3 Tile: one entry per axis Gradient sums over the repetitions: Expand
-// ReduceSum over the axes that grew; Tile [r*d] as [r,d],
-//          ReduceSum over r. x and y are not read.
-// Batch    rows when axis 0 of x is the batch and is not repeated; an axis that is made here has no
-//          symbol, whatever its size.
+// Inputs   x of any type; Expand: shape int64[k]; Tile: repeats int64[rank(x)]; both constant
+// C1 entries are not negative
+// C2 Expand: an axis of x has size 1 or that of the shape (else a batch size may be baked)
+// C3 Tile: one entry per axis
+// Gradient the sum over the repetitions: Expand: ReduceSum over the axes that grew; Tile: Reshape
+//          of every axis to [repeats, d], ReduceSum over the repeats. x and y are not read.
+// Batch    rows when axis 0 of x is the batch and is not repeated. An axis that is made here has
+//          no symbol, whatever its size.
 // Source   ONNX Expand-13, Tile-13 (Tile-1 is refused)
 #include <algorithm>
 

@@ -1,16 +1,21 @@
 // Views: the same elements under another shape; no kernels.
 //
-// Reshape    shape s: s[i] = 0 copies axis i of x (allowzero 1: an axis of size 0), -1 takes the
-// rest Flatten    [d0 .. dr] -> [d0 .. d(axis-1), d(axis) .. dr]; axis in [-r, r] Squeeze    drops
-// axes of size 1: those listed, or all      Unsqueeze  adds axes of size 1 Identity   y = x
+// Reshape    the shape in input 1: 0 copies that axis of x (an empty axis where allowzero is 1),
+//            -1 takes the rest
+// Flatten    [d0 .. dr] -> [d0 .. d(axis-1), d(axis) .. dr], axis in [-r, r]
+// Squeeze    drops axes of size 1: the listed ones, or all
+// Unsqueeze  adds axes of size 1, listed by their place in y
+// Identity   y = x
 //
-// Inputs   x of any type   Reshape: shape int64[k]   Squeeze, Unsqueeze: axes int64[k] (constants)
-// C1 axes are in range, none twice   C2 shape: at most one -1, nothing below -1; 0 beyond rank(x)
-// or beside -1 (allowzero) is refused   C3 a squeezed axis has size 1   C4 as many elements as
-// before C5 no batch size but the bound one is baked into the shape Gradient Reshape of dy to the
-// shape of x; Identity: dy itself. x and y are not read. Batch    an axis that comes out whole
-// keeps its symbol, so [N,8,4,4] -> [N,128] carries the batch;
-//          rows when x and y carry it (a merged batch [N*5,64] is carried on in the symbol only).
+// Inputs   x of any type; Reshape: shape int64[k]; Squeeze, Unsqueeze: axes int64[k], constant
+// C1 axes are in range, none twice
+// C2 shape: at most one -1, nothing below; no 0 beyond the rank of x, or (allowzero) beside -1
+// C3 a squeezed axis has size 1
+// C4 y has as many elements as x
+// C5 no other batch size than the bound one is baked into the shape
+// Gradient Reshape of dy to the shape of x; Identity: dy itself. x and y are not read.
+// Batch    an axis that comes out whole keeps its symbol: [N,8,4,4] -> [N,128] carries the batch.
+//          Rows when x and y carry it; a merged axis [N*5,64] carries it in its symbol only.
 // Source   ONNX Reshape-25, Flatten-25, Squeeze-25, Unsqueeze-25, Identity-25
 #include "ops/reshape/reshape.h"
 

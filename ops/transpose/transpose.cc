@@ -1,4 +1,4 @@
-// Transpose: y[i(perm[0]), i(perm[1]), ...] = x[i0, i1, ...]; axis k of y is axis perm[k] of x
+// Transpose: y[i(perm[0]), i(perm[1]), ...] = x[i0, i1, ...], axis k of y is axis perm[k] of x
 //
 // Inputs   x of any type          Output  y          perm: all axes of x once, default reversed
 // C1 perm is a permutation of the axes of x

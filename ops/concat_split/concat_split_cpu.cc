@@ -1,0 +1,157 @@
+// Kernels of Concat and Split: one strided copy per part, between the part and its place in the
+// whole. Sizes come from the types alone.
+#include <cstring>
+
+#include "ops/concat_split/concat_split.h"
+#include "ops/core/axes.h"
+#include "ops/core/strided.h"
+#include "ops/registry.h"
+
+namespace sardonyx::ops {
+
+namespace {
+
+int axis_of(const KernelRequest& request) {
+  return front_axis(request.node->get_int("axis", 0), request.in[0].rank());
+}
+
+// --- Reference
+
+int64_t product(const std::vector<int64_t>& dims, size_t begin, size_t end) {
+  int64_t result = 1;
+  for (size_t i = begin; i < end; ++i) result *= dims[i];
+  return result;
+}
+
+void concat_ref(const KernelRequest& request, CpuContext& context) {
+  const int axis = axis_of(request);
+  const std::vector<int64_t> dims = request.out_shape(0);
+  const auto inner = static_cast<int64_t>(graph::dtype_size(request.out[0].dtype)) *
+                     product(dims, axis + 1, dims.size());
+  auto* y = context.out<std::byte>(0);
+  for (int64_t row = 0; row < product(dims, 0, axis); ++row) {
+    for (int i = 0; i < static_cast<int>(request.in.size()); ++i) {
+      const int64_t bytes = request.in[i].dims[axis].value * inner;
+      if (bytes > 0) std::memcpy(y, context.in<std::byte>(i) + row * bytes, bytes);
+      y += bytes;
+    }
+  }
+}
+
+// Where each output begins along the axis; outputs that are left out take their room too.
+std::vector<int64_t> split_starts(const KernelRequest& request, int axis) {
+  std::optional<std::vector<int64_t>> listed;
+  if (request.has_in(1)) listed = request.ints(1);
+  std::vector<int64_t> starts{0};
+  for (int64_t size : split_sizes(*request.node, request.in[0].dims[axis].value, listed)) {
+    starts.push_back(starts.back() + size);
+  }
+  return starts;
+}
+
+void split_ref(const KernelRequest& request, CpuContext& context) {
+  const int axis = axis_of(request);
+  const std::vector<int64_t> dims = request.in_shape(0), starts = split_starts(request, axis);
+  const int64_t outer = product(dims, 0, axis);
+  const auto inner = static_cast<int64_t>(graph::dtype_size(request.in[0].dtype)) *
+                     product(dims, axis + 1, dims.size());
+  for (int i = 0; i < static_cast<int>(request.out.size()); ++i) {
+    if (!request.has_out(i)) continue;
+    const int64_t bytes = (starts[i + 1] - starts[i]) * inner;
+    for (int64_t row = 0; row < outer && bytes > 0; ++row) {
+      std::memcpy(context.out<std::byte>(i) + row * bytes,
+                  context.in<std::byte>(0) + (row * dims[axis] + starts[i]) * inner, bytes);
+    }
+  }
+}
+
+// --- Strided
+
+class PartsKernel : public Kernel {
+ protected:
+  struct Part {
+    int operand;
+    StridedCopy copy;
+  };
+  std::vector<Part> parts_;
+};
+
+class ConcatKernel final : public PartsKernel {
+ public:
+  explicit ConcatKernel(const KernelRequest& request) {
+    const int axis = axis_of(request);
+    const std::vector<int64_t> strides = row_major(stored_dims(request.out[0]));
+    int64_t at = 0;
+    for (size_t i = 0; i < request.in.size(); ++i) {
+      const std::vector<int64_t> dims = stored_dims(request.in[i]);
+      parts_.push_back(
+          {static_cast<int>(i), StridedCopy({dims, row_major(dims), strides, 0, at * strides[axis]},
+                                            request.out[0].dtype)});
+      at += dims[axis];
+    }
+  }
+  void run(CpuContext& context) const override {
+    for (const Part& part : parts_) {
+      part.copy.run(*context.pool, context.inputs[part.operand], context.outputs[0]);
+    }
+  }
+};
+
+class SplitKernel final : public PartsKernel {
+ public:
+  explicit SplitKernel(const KernelRequest& request) {
+    const int axis = axis_of(request);
+    const std::vector<int64_t> strides = row_major(stored_dims(request.in[0]));
+    const std::vector<int64_t> starts = split_starts(request, axis);
+    for (int i = 0; i < static_cast<int>(request.out.size()); ++i) {
+      if (!request.has_out(i)) continue;
+      const std::vector<int64_t> dims = stored_dims(request.out[i]);
+      parts_.push_back({i, StridedCopy({dims, strides, row_major(dims), starts[i] * strides[axis]},
+                                       request.in[0].dtype)});
+    }
+  }
+  void run(CpuContext& context) const override {
+    for (const Part& part : parts_) {
+      part.copy.run(*context.pool, context.inputs[0], context.outputs[part.operand]);
+    }
+  }
+};
+
+// --- Registration
+
+std::optional<std::string> declines_in_lanes(const KernelRequest& request) {
+  if (axis_of(request) == 0) return "axis 0 must stay whole";
+  const bool split = request.node->op == "Split";
+  return declines_unless_lanes(request, split ? 1 : static_cast<int>(request.in.size()));
+}
+
+template <class Strided>
+void add(KernelRegistry& kernels, const std::string& op, const std::string& room,
+         KernelFunction reference) {
+  KernelDef def;
+  def.op = op;
+  def.name = room + ".ref";
+  def.declines = declines_unsized;
+  def.create = simple_kernel(std::move(reference));
+  kernels.add(def);
+
+  def.name = room + ".strided";
+  def.speed = Speed::kPlain;
+  def.create = [](const KernelRequest& request) { return std::make_unique<Strided>(request); };
+  kernels.add(def);
+
+  def.name = room + ".lanes";
+  def.speed = Speed::kOptimised;
+  def.layouts = Layouts::kLanes;
+  def.declines = declines_in_lanes;
+  kernels.add(def);
+}
+
+}  // namespace
+
+void register_concat_split_cpu(KernelRegistry& kernels) {
+  add<ConcatKernel>(kernels, "Concat", "concat", concat_ref);
+  add<SplitKernel>(kernels, "Split", "split", split_ref);
+}
+
+}  // namespace sardonyx::ops
