@@ -21,10 +21,9 @@ using dnnl::Operand;
 using dnnl::Primitive;
 using dnnl::ReorderMode;
 
-// What the copies of a piece's images may take: a share of the last-level cache that most machines
-// have.
-constexpr int64_t kPieceBytes = 6 << 20;
-constexpr int64_t kFewestImages = 8;
+// What the copies of a piece's images should take: a share of the second-level cache, but not less
+// than twice the filter, which every piece reads again.
+constexpr int64_t kPieceBytes = 2 << 20;
 
 Dims shape_of(int64_t batch, int64_t channels, const std::vector<int64_t>& cells) {
   Dims dims{batch, channels};
@@ -39,11 +38,12 @@ Dims filter_shape(const ConvGeometry& g) {
   return dims;
 }
 
-// Images per piece: even pieces of about kPieceBytes.
-int64_t piece_images(const ConvGeometry& g) {
+// Images per piece, all but the last alike.
+int64_t piece_images(const ConvGeometry& g, int64_t filter_share) {
   const int64_t image_bytes =
       4 * (g.channels * g.window.in_cells() + g.outputs * g.window.out_cells());
-  const int64_t most = std::max(kFewestImages, kPieceBytes / std::max<int64_t>(image_bytes, 1));
+  const int64_t bytes = std::max(kPieceBytes, 4 * filter_share * g.filter_numel());
+  const int64_t most = std::clamp<int64_t>(bytes / image_bytes, 2, std::max<int64_t>(g.batch, 2));
   const int64_t pieces = (g.batch + most - 1) / most;
   return (g.batch + pieces - 1) / pieces;
 }
@@ -143,7 +143,7 @@ class Copy {
 class ImagePass final : public Kernel {
  public:
   ImagePass(const ConvGeometry& g, Pass pass, Algorithm algorithm, HasBias has_bias)
-      : pass_(pass), batch_(g.batch), images_(piece_images(g)) {
+      : pass_(pass), batch_(g.batch), images_(piece_images(g, 2)) {
     const bool forward = pass == Pass::kForward;
     in_cells_ = forward ? g.channels * g.window.in_cells() : g.outputs * g.window.out_cells();
     out_cells_ = forward ? g.outputs * g.window.out_cells() : g.channels * g.window.in_cells();
@@ -246,7 +246,9 @@ void add_to(ThreadPool& pool, const float* from, float* to, int64_t count) {
 // piece after the first goes through a copy.
 class FilterPass final : public Kernel {
  public:
-  FilterPass(const ConvGeometry& g, Algorithm algorithm) : batch_(g.batch), images_(images_of(g)) {
+  // A piece costs three more passes over the filter.
+  FilterPass(const ConvGeometry& g, Algorithm algorithm)
+      : batch_(g.batch), images_(piece_images(g, 4)) {
     x_cells_ = g.channels * g.window.in_cells();
     y_cells_ = g.outputs * g.window.out_cells();
     pieces_.push_back(piece(g, images_, algorithm, nullptr));
@@ -306,13 +308,6 @@ class FilterPass final : public Kernel {
     Primitive main;
     Copy load_x, load_dy;
   };
-
-  // A piece costs one pass over the filter: worth it where the images are much larger.
-  static int64_t images_of(const ConvGeometry& g) {
-    const int64_t images = piece_images(g);
-    const int64_t cells = g.channels * g.window.in_cells() + g.outputs * g.window.out_cells();
-    return images * cells > 4 * g.filter_numel() ? images : g.batch;
-  }
 
   static Piece piece(const ConvGeometry& g, int64_t images, Algorithm algorithm,
                      const Format* filter) {

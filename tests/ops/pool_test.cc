@@ -272,8 +272,24 @@ std::vector<std::string> kernels_for(const Geometry& g) {
   const size_t axes = g.x.size() - 2;
   std::vector<std::string> names{"pool.ref"};
   if (axes <= 3) names.push_back("pool.plain");
-  if (axes <= 2) names.push_back("pool.lanes");
+  if (axes <= 2) names.insert(names.end(), {"pool.lanes", "pool.turned"});
   return names;
+}
+
+// pool.turned shares out as many sets of maps as it was made for threads.
+class ForThreads : public testing::TestWithParam<int> {
+ protected:
+  const ops::ScopedLibraryThreads threads_{GetParam()};
+};
+INSTANTIATE_TEST_SUITE_P(Pool, ForThreads, testing::Values(1, 3));
+
+TEST_P(ForThreads, many_maps_agree_on_all_kernels) {
+  for (const char* op : {"MaxPool", "AveragePool", "GlobalMaxPool", "GlobalAveragePool"}) {
+    OpCase c = pool_case(op, distinct({5, 11, 4, 3}), {});
+    if (!std::string(op).starts_with("Global")) c.attributes["kernel_shape"] = Ints{2, 2};
+    c.must_run = {"pool.turned"};
+    check_op(c);
+  }
 }
 
 TEST(MaxPool, every_geometry_agrees_on_all_kernels_and_layouts) {

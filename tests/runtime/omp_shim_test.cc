@@ -11,6 +11,8 @@
 
 #include "graph/support/error.h"
 #include "ops/core/dnnl.h"
+#include "ops/core/kernel.h"
+#include "ops/core/op_builder.h"
 #include "runtime/devices/thread_pool.h"
 #include "tests/support/tensors.h"
 
@@ -97,6 +99,30 @@ struct FilterGradient {
   std::vector<float> x, dy, dw;
 };
 
+graph::Tensor run_onednn(const ops::Node& node, const std::vector<graph::Tensor>& inputs,
+                         int threads) {
+  const ops::KernelRequest request = ops::KernelRequest::of(node);
+  WorkerPool pool(threads);
+  const ScopedOmpPool omp(&pool);
+  for (const ops::KernelDef* kernel : ops::KernelRegistry::get().find(node.domain, node.op)) {
+    if (kernel->name != "conv.onednn") continue;
+    const std::unique_ptr<ops::Kernel> made = kernel->create(request);
+    graph::Tensor result(graph::DType::kFloat32, request.out_shape(0));
+    std::vector<std::byte> memory(made->workspace_bytes() + 64);
+    void* start = memory.data();
+    size_t space = memory.size();
+    std::align(64, made->workspace_bytes(), start, space);
+    ops::CpuContext context;
+    context.pool = &pool;
+    for (const graph::Tensor& input : inputs) context.inputs.push_back(input.bytes().data());
+    context.outputs = {result.mutable_bytes().data()};
+    context.workspace = {static_cast<std::byte*>(start), space};
+    made->run(context);
+    return result;
+  }
+  throw Error("no kernel conv.onednn of {}", node.op);
+}
+
 TEST(OmpShim, onednn_waits_for_all_threads_of_the_pool) {
   WorkerPool pool(3);
   for (int round = 0; round < 20; ++round) {
@@ -127,6 +153,36 @@ TEST(OmpShim, a_primitive_refuses_another_number_of_threads) {
   WorkerPool pool(2);
   const ScopedOmpPool omp(&pool);
   EXPECT_THROW(gradient->run(), InternalError);
+}
+
+// The three convolutions as the executor runs them: same bits for the same number of threads, and
+// close to the reference for each.
+TEST(OmpShim, convolutions_repeat_bit_for_bit) {
+  const std::vector<int64_t> pads{1, 1, 1, 1}, space{12, 12}, threes{3, 3};
+  graph::Graph graph;
+  ops::OpBuilder b(graph);
+  const auto input = [&](const char* name, std::vector<int64_t> shape) {
+    return graph.add_input(name, graph::TensorType(graph::DType::kFloat32, graph::to_dims(shape)));
+  };
+  ops::Value* x = input("x", {11, 20, 12, 12});
+  ops::Value* w = input("w", {24, 20, 3, 3});
+  ops::Value* dy = input("dy", {11, 24, 12, 12});
+  for (const ops::Value* result :
+       {b.op("Conv", {x, w}, {{"pads", pads}}),
+        b.own("ConvGradData", {w, dy}, {{"pads", pads}, {"input_shape", space}}),
+        b.own("ConvGradFilter", {x, dy}, {{"pads", pads}, {"kernel_shape", threes}})}) {
+    const ops::Node& node = *result->producer;
+    std::vector<graph::Tensor> inputs;
+    for (const ops::Value* value : node.inputs()) {
+      inputs.push_back(test::random_tensor(graph::DType::kFloat32, value->type.shape()));
+    }
+    const graph::Tensor want = ops::evaluate(node, inputs).at(0);
+    for (const int threads : {1, 2, 3}) {
+      const graph::Tensor once = run_onednn(node, inputs, threads);
+      EXPECT_EQ(test::difference(once, want, {1e-4, 1e-4}), std::nullopt) << node.op;
+      EXPECT_TRUE(once.identical(run_onednn(node, inputs, threads))) << node.op << " " << threads;
+    }
+  }
 }
 
 }  // namespace
