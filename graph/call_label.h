@@ -1,6 +1,6 @@
 // How Origin::path and the names of a function's weights ("CALL/INNER") name a call of a local
-// function: by the call node's name if no other call of that body has it, else by "NAME#INDEX"
-// ("OP#INDEX" without a name), with the node's index in file order.
+// function: by the node's name (its operator when it has none) if no other call of that body is
+// named so, else by "NAME#INDEX" with the node's index in file order.
 #pragma once
 
 #include <cstdint>

@@ -33,9 +33,9 @@ struct ImportedModel {
 };
 
 // The label of each call of a local function in `body`, as Origin::path spells it: the node's name
-// if no other call has it, else "NAME#INDEX" ("OP#INDEX" without a name) with the node's index in
-// the file. Paths are labels joined by slashes; inlining has to use these, or saving doesn't find
-// the way back.
+// (its operator when it has none) if no other call is named so, else "NAME#INDEX" with the node's
+// index in the file. Paths are labels joined by slashes; inlining has to use these, or saving
+// doesn't find the way back.
 std::map<const Node*, std::string> call_labels(const Graph& body,
                                                const std::vector<Function>& functions);
 
