@@ -17,11 +17,11 @@ std::span<const std::byte> rows(std::span<const std::byte> all, size_t row_bytes
 
 }  // namespace
 
-std::span<const std::byte> Batch::samples_of(int64_t begin, int64_t count) const {
+std::span<const std::byte> LoadedBatch::samples_of(int64_t begin, int64_t count) const {
   return rows(samples, sample_bytes, slice, begin, count);
 }
 
-std::span<const std::byte> Batch::labels_of(int64_t begin, int64_t count) const {
+std::span<const std::byte> LoadedBatch::labels_of(int64_t begin, int64_t count) const {
   return rows(labels, label_bytes, slice, begin, count);
 }
 

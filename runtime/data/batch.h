@@ -21,7 +21,7 @@ namespace sardonyx::runtime {
 // The part of a global batch of `size` samples that this process needs. Empty function: all of it.
 using SliceOf = std::function<BatchSlice(int64_t size)>;
 
-struct Batch {
+struct LoadedBatch {
   int64_t epoch = 0;
   int64_t number = 0;  // in the epoch
   bool last_of_epoch = false;
@@ -45,7 +45,7 @@ class BatchBuffer {
 
   // CHECK: the slice lies in the batch and fits the capacity.
   void fill(const Dataset& dataset, const Draw& draw, const BatchSlice& slice);
-  const Batch& batch() const { return batch_; }
+  const LoadedBatch& batch() const { return batch_; }
 
  private:
   int64_t capacity_;
@@ -54,7 +54,7 @@ class BatchBuffer {
   std::shared_ptr<std::byte> samples_;
   std::shared_ptr<std::byte> labels_;
   std::vector<int64_t> indices_;
-  Batch batch_;
+  LoadedBatch batch_;
 };
 
 }  // namespace sardonyx::runtime

@@ -58,7 +58,7 @@ void Prefetcher::run() {
   }
 }
 
-const Batch* Prefetcher::next() {
+const LoadedBatch* Prefetcher::next() {
   if (!thread_.joinable()) {
     if (taken_ == options_.batches) return nullptr;
     fill(ring_[0]);

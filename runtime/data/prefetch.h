@@ -35,7 +35,7 @@ class Prefetcher {
 
   // The next batch, valid until the next call; nullptr after the last one. Rethrows what the loader
   // threw.
-  const Batch* next();
+  const LoadedBatch* next();
 
  private:
   void run();

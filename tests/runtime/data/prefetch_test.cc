@@ -49,7 +49,7 @@ class Counting final : public Dataset {
   mutable std::atomic<int> calls_ = 0;
 };
 
-void expect_rows(const Batch& batch) {
+void expect_rows(const LoadedBatch& batch) {
   ASSERT_EQ(batch.samples.size(), static_cast<size_t>(batch.slice.count) * 8);
   ASSERT_EQ(batch.labels.size(), static_cast<size_t>(batch.slice.count) * 8);
   for (int64_t i = 0; i < batch.slice.count; ++i) {
@@ -72,7 +72,7 @@ TEST(Prefetch, batches_are_those_of_the_sampler_at_every_depth) {
     Prefetcher loader(data, Sampler(50, options(8)), {.depth = depth, .batches = 20, .slice = {}});
     for (int step = 0; step < 20; ++step) {
       Draw draw = sampler.next();
-      const Batch* batch = loader.next();
+      const LoadedBatch* batch = loader.next();
       ASSERT_NE(batch, nullptr);
       EXPECT_TRUE(std::ranges::equal(batch->indices, draw.indices));
       EXPECT_EQ(batch->epoch, draw.epoch);
@@ -89,7 +89,7 @@ TEST(Prefetch, batches_are_those_of_the_sampler_at_every_depth) {
 TEST(Prefetch, a_batch_stays_until_the_next_call) {
   Prefetcher loader(std::make_shared<Counting>(100), Sampler(100, options(4)), {.depth = 2});
   for (int step = 0; step < 10; ++step) {
-    const Batch* batch = loader.next();
+    const LoadedBatch* batch = loader.next();
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
     expect_rows(*batch);
   }
@@ -125,7 +125,7 @@ TEST(Prefetch, only_the_slice_of_this_process_is_filled) {
     return BatchSlice{first, size - first};
   };
   Prefetcher loader(data, Sampler(10, options(7)), {.depth = 1, .batches = 2, .slice = slice});
-  const Batch* batch = loader.next();
+  const LoadedBatch* batch = loader.next();
   EXPECT_EQ(batch->indices.size(), 7u);
   EXPECT_EQ(batch->slice.count, 3);
   expect_rows(*batch);
