@@ -1,0 +1,81 @@
+#include "runtime/metrics.h"
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "graph/support/error.h"
+
+namespace sardonyx::runtime {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json number(const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); }
+
+}  // namespace
+
+std::string to_json(const StepRecord& record) {
+  Json json;
+  json["step"] = record.step;
+  json["loss"] = record.loss;
+  json["lr"] = record.lr;
+  json["grad_norm"] = record.grad_norm;
+  json["images_per_s"] = record.images_per_s;
+  return json.dump();
+}
+
+std::string to_json(const EpochRecord& record) {
+  Json json;
+  json["epoch"] = record.epoch;
+  json["step"] = record.step;
+  json["lr"] = record.lr;
+  json["train_loss"] = record.train_loss;
+  json["train_accuracy"] = number(record.train_accuracy);
+  json["test_loss"] = number(record.test_loss);
+  json["test_accuracy"] = number(record.test_accuracy);
+  if (record.test_top5_accuracy) json["test_top5_accuracy"] = *record.test_top5_accuracy;
+  json["images_per_s"] = record.images_per_s;
+  json["seconds"] = record.seconds;
+  return json.dump();
+}
+
+std::string to_json(const RunSummary& summary) {
+  Json json;
+  json["done"] = summary.done;
+  if (!summary.stopped.empty()) json["stopped"] = summary.stopped;
+  json["step"] = summary.step;
+  json["best_test_accuracy"] = number(summary.best_test_accuracy);
+  json["seconds_per_epoch"] = summary.seconds_per_epoch;
+  json["devices"] = summary.devices;
+  json["peak_bytes"] = summary.peak_bytes;
+  json["planned_bytes"] = summary.planned_bytes;
+  json["saved"] = summary.saved.empty() ? Json(nullptr) : Json(summary.saved);
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+void JsonLines::line(const std::string& text) {
+  const bool written = std::fwrite(text.data(), 1, text.size(), file_) == text.size() &&
+                       std::fputc('\n', file_) != EOF && std::fflush(file_) == 0;
+  if (!written) throw Error("can't write to {}: {}", name_, std::strerror(errno));
+}
+
+LogFile::LogFile(const std::string& path) : JsonLines(std::fopen(path.c_str(), "w")) {
+  name_ = "--log " + path;
+  if (file_ == nullptr) throw Error("can't write to {}: {}", name_, std::strerror(errno));
+}
+
+LogFile::~LogFile() { std::fclose(file_); }
+
+size_t peak_rss_bytes() {
+  // Not getrusage: its maximum is inherited from the process that started this one.
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with("VmHWM:")) return std::strtoull(line.c_str() + 6, nullptr, 10) * 1024;
+  }
+  return 0;
+}
+
+}  // namespace sardonyx::runtime

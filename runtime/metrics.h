@@ -1,0 +1,97 @@
+// What a run reports, and the machine-readable form of it: one JSON document per line.
+//
+// The trainer calls every listener in turn: the progress bar, --json on stdout, the file of --log
+// and the curves of --plot are such listeners. Numbers are printed so that they read back to the
+// same bits; what is not finite or not known is null. The keys are a promise to scripts: more may
+// come, none goes.
+#pragma once
+
+#include <cstdint>
+#include <cstdio>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace sardonyx::runtime {
+
+// Known before the first step.
+struct RunInfo {
+  std::string model;  // for titles
+  int64_t first_epoch = 1, epochs = 1;
+  int64_t steps_per_epoch = 0, total_steps = 0;
+  int64_t samples = 0;  // of the training set
+  int64_t parameters = 0;
+};
+
+struct StepRecord {
+  int64_t step = 0;           // from 1, over the whole run
+  int64_t epoch = 1;          // from 1
+  int64_t step_in_epoch = 0;  // from 1
+  double loss = 0, lr = 0, grad_norm = 0;
+  std::optional<double> accuracy;  // of this step's batch
+  double images_per_s = 0;
+};
+
+struct EpochRecord {
+  int64_t epoch = 1, step = 0;
+  double lr = 0;  // of its last step
+  double train_loss = 0;
+  std::optional<double> train_accuracy, test_loss, test_accuracy;
+  std::optional<double> test_top5_accuracy;  // with more than five classes
+  double images_per_s = 0, seconds = 0;      // of training, evaluation aside
+};
+
+struct RunSummary {
+  bool done = true;     // false: stopped before its end
+  std::string stopped;  // "SIGINT", "SIGTERM"
+  int64_t step = 0;
+  std::optional<double> best_test_accuracy;
+  double seconds_per_epoch = 0;
+  std::vector<std::string> devices;
+  size_t peak_bytes = 0, planned_bytes = 0;  // of the process; of states and arena
+  std::string saved;                         // "" when nothing was
+};
+
+class TrainListener {
+ public:
+  virtual ~TrainListener() = default;
+  virtual void begin(const RunInfo&) {}
+  virtual void step(const StepRecord&) {}
+  virtual void evaluation_begins() {}
+  virtual void epoch(const EpochRecord&) {}
+  virtual void end(const RunSummary&) {}
+};
+
+std::string to_json(const StepRecord& record);
+std::string to_json(const EpochRecord& record);
+std::string to_json(const RunSummary& summary);
+
+// Epoch lines and the summary, to a stream that is already open (stdout).
+class JsonLines : public TrainListener {
+ public:
+  explicit JsonLines(std::FILE* file) : file_(file) {}
+  void epoch(const EpochRecord& record) override { line(to_json(record)); }
+  void end(const RunSummary& summary) override { line(to_json(summary)); }
+
+ protected:
+  // Throws Error when the line can't be written (disk full).
+  void line(const std::string& text);
+  std::FILE* file_;
+  std::string name_ = "standard output";
+};
+
+// The same and a line per step, to a file that is made anew.
+class LogFile final : public JsonLines {
+ public:
+  // Throws Error when the file can't be made.
+  explicit LogFile(const std::string& path);
+  ~LogFile() override;
+  LogFile(const LogFile&) = delete;
+  LogFile& operator=(const LogFile&) = delete;
+  void step(const StepRecord& record) override { line(to_json(record)); }
+};
+
+// The most memory this process has had resident so far.
+size_t peak_rss_bytes();
+
+}  // namespace sardonyx::runtime

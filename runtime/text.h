@@ -1,0 +1,27 @@
+// Small helpers for text that a user typed or reads: numbers, lists, "did you mean", byte counts.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace sardonyx::runtime {
+
+// Parts between separators; "" gives none, "a,,b" gives an empty part.
+std::vector<std::string> split(std::string_view text, char separator);
+// A whole decimal number ("0.1", "-3", "1e-4"), finite; nothing else around it.
+std::optional<double> parse_number(const std::string& text);
+// " (did you mean sgd?)", or "" when no candidate is near.
+std::string did_you_mean(std::string_view name, const std::vector<std::string>& candidates);
+std::string join(const std::vector<std::string>& parts, std::string_view separator = ", ");
+
+// "512 B", "1.5 MiB".
+std::string bytes_str(double bytes);
+// "0.8 s", "1:05", "2:03:04".
+std::string duration_str(double seconds);
+// "1234567" as "1 234 567".
+std::string count_str(int64_t count);
+
+}  // namespace sardonyx::runtime
