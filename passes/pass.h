@@ -32,6 +32,9 @@ struct UnsupportedNode {
   std::string reason;  // "the operator is not known", ...
 };
 
+// A sentence and one line per operator and reason, with the first nodes of each.
+std::string list_unsupported(const std::vector<UnsupportedNode>& missing);
+
 // What passes hand to each other beside the graph. Values are named, not pointed to: passes may
 // rebuild them.
 struct PassContext {

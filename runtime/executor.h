@@ -19,6 +19,14 @@ struct RunArguments {
   int64_t first_sample = 0;  // index in the global batch of row 0
 };
 
+// Where the time of runs went.
+struct StepTime {
+  const passes::Step* step = nullptr;
+  double seconds =
+      0;             // wall time; in a blocked region the sum over threads divided by their number
+  double flops = 0;  // of all runs, where the operator counts them
+};
+
 class Executor {
  public:
   virtual ~Executor() = default;
@@ -30,6 +38,13 @@ class Executor {
   // memory only for the call): finding the first non-finite value, traces. Empty: not called.
   using Observer = std::function<void(const passes::Step&, const std::vector<const void*>&)>;
   virtual void set_observer(Observer observer) = 0;
+
+  // Measures every step from now on (from zero), or stops measuring. Costs two clock readings a
+  // step.
+  enum class Timing : uint8_t { kOff, kOn };
+  virtual void set_timing(Timing timing) = 0;
+  // One entry per step of the plan, in its order.
+  virtual std::vector<StepTime> times() const = 0;
 };
 
 }  // namespace sardonyx::runtime

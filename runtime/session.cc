@@ -399,6 +399,33 @@ void Session::save(const std::filesystem::path& path) const {
   graph::save_model(*model_, values, path);
 }
 
+void Session::describe_data(std::map<std::string, std::vector<int64_t>> sample_shapes,
+                            graph::TensorType labels) {
+  CHECK(plans_.empty(), "the data are described before the first plan");
+  options_.pipeline.sample_shapes = std::move(sample_shapes);
+  options_.pipeline.loss.labels = std::move(labels);
+}
+
+Examination Session::examine(int64_t rows, passes::Mode mode) {
+  const Kind kind = mode == passes::Mode::kTrain ? Kind::kTrain : Kind::kEval;
+  passes::PassContext context = context_for({kind, MicroBatch::kOnly, rows, ""});
+  Examination result;
+  result.graph = imported_.graph->clone();
+  try {
+    passes::run_pipeline(*result.graph, context, passes::preparation_pipeline(),
+                         options_.instruments);
+  } catch (const Error& error) {
+    // What couldn't be typed is the cause, not where it was noticed.
+    result.error =
+        context.unsupported.empty() ? error.what() : passes::list_unsupported(context.unsupported);
+  }
+  add_notices(context.notices);
+  if (const graph::Value* scores = result.graph->find(context.logits)) result.scores = scores->type;
+  result.parameters = std::move(context.parameters);
+  result.unsupported = std::move(context.unsupported);
+  return result;
+}
+
 std::vector<passes::ParameterRow> Session::parameters(int64_t rows) {
   passes::PassContext context = context_for({Kind::kTrain, MicroBatch::kOnly, rows, ""});
   std::unique_ptr<graph::Graph> graph = imported_.graph->clone();
@@ -421,6 +448,34 @@ std::unique_ptr<graph::Graph> Session::evaluation_graph(int64_t rows) {
 
 const passes::Plan& Session::training_plan(int64_t rows) {
   return *plan_for({Kind::kTrain, MicroBatch::kOnly, rows, ""}).plan;
+}
+
+std::unique_ptr<passes::Plan> Session::draft_plan(int64_t rows) {
+  return std::move(make_plan({Kind::kTrain, MicroBatch::kOnly, rows, ""})->plan);
+}
+
+size_t Session::planned_bytes() const {
+  size_t arena = 0;
+  for (const auto& [key, loaded] : plans_) {
+    if (loaded != nullptr) arena = std::max(arena, loaded->plan->arena_bytes);
+  }
+  return states_.bytes() + arena;
+}
+
+void Session::set_timing(Executor::Timing timing) {
+  for (const auto& [key, loaded] : plans_) {
+    if (key.kind == Kind::kTrain && loaded != nullptr) loaded->executor->set_timing(timing);
+  }
+}
+
+std::vector<StepTime> Session::times() const {
+  std::vector<StepTime> times;
+  for (const auto& [key, loaded] : plans_) {
+    if (key.kind != Kind::kTrain || loaded == nullptr) continue;
+    const std::vector<StepTime> own = loaded->executor->times();
+    times.insert(times.end(), own.begin(), own.end());
+  }
+  return times;
 }
 
 }  // namespace sardonyx::runtime

@@ -60,6 +60,15 @@ struct EvalResult {
   bool has_classes = false, has_top5 = false;
 };
 
+// What the preparation found out about a model, as far as it came.
+struct Examination {
+  std::unique_ptr<graph::Graph> graph;
+  std::vector<passes::ParameterRow> parameters;
+  std::vector<passes::UnsupportedNode> unsupported;
+  graph::TensorType scores;  // what the loss reads; undefined when that wasn't found
+  std::string error;         // why it stopped, unsupported nodes first; "" when it didn't
+};
+
 class Session {
  public:
   static std::unique_ptr<Session> open(const std::filesystem::path& model, SessionOptions options);
@@ -75,6 +84,12 @@ class Session {
   Device& device() { return *device_; }
   const SessionOptions& options() const { return options_; }
 
+  // What the data are, for open dimensions of the model and for the choice of the output. Before
+  // any plan.
+  void describe_data(std::map<std::string, std::vector<int64_t>> sample_shapes,
+                     graph::TensorType labels);
+  // The preparation for `rows` rows; an Error of a pass is part of the result.
+  Examination examine(int64_t rows, passes::Mode mode = passes::Mode::kTrain);
   // The table of `check`: every float tensor with its role and reason. Runs the preparation for
   // `rows` rows.
   std::vector<passes::ParameterRow> parameters(int64_t rows);
@@ -111,6 +126,14 @@ class Session {
   std::unique_ptr<graph::Graph> training_graph(int64_t rows);
   std::unique_ptr<graph::Graph> evaluation_graph(int64_t rows);
   const passes::Plan& training_plan(int64_t rows);
+  // The same plan without taking memory on the device: for reports.
+  std::unique_ptr<passes::Plan> draft_plan(int64_t rows);
+  // States and the largest arena of the plans so far.
+  size_t planned_bytes() const;
+
+  // Measures the steps of all training plans made so far (runtime/executor.h).
+  void set_timing(Executor::Timing timing);
+  std::vector<StepTime> times() const;
 
  private:
   enum class Kind : uint8_t { kTrain, kEval, kForward, kGradient };

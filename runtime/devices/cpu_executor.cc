@@ -1,5 +1,6 @@
 #include "runtime/devices/cpu_executor.h"
 
+#include <chrono>
 #include <cstring>
 
 #include "graph/support/error.h"
@@ -35,7 +36,7 @@ void CpuExecutor::run(const RunArguments& arguments) {
 void CpuExecutor::run_whole(const Region& region) {
   std::vector<const void*> outputs;
   for (const Step& step : region.steps) {
-    run_step(step, contexts_[0], 0, 0, device_.arena());
+    run_timed(step, contexts_[0], 0, 0, device_.arena());
     if (!observer_) continue;
     outputs.assign(contexts_[0].outputs.begin(), contexts_[0].outputs.end());
     observer_(step, outputs);
@@ -61,9 +62,47 @@ void CpuExecutor::run_blocks(const Region& region, int thread, int64_t begin, in
     const bool tail = region.tail_rows > 0 && block == region.blocks - 1;
     const int64_t first_row = block * region.block_rows;
     for (const Step& step : tail ? region.tail_steps : region.steps) {
-      run_step(step, contexts_[thread], block, first_row, local);
+      run_timed(step, contexts_[thread], block, first_row, local);
     }
   }
+}
+
+void CpuExecutor::run_timed(const Step& step, ops::CpuContext& context, int64_t block,
+                            int64_t first_row, std::byte* local) {
+  if (measured_.empty()) return run_step(step, context, block, first_row, local);
+  const auto start = std::chrono::steady_clock::now();
+  run_step(step, context, block, first_row, local);
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+  Measured& measured = measured_[&context - contexts_.data()][&step];
+  measured.seconds += took.count();
+  ++measured.runs;
+}
+
+void CpuExecutor::set_timing(Timing timing) {
+  measured_.clear();
+  if (timing == Timing::kOn) measured_.resize(contexts_.size());
+}
+
+std::vector<StepTime> CpuExecutor::times() const {
+  std::vector<StepTime> times;
+  for (const Region& region : plan_.regions) {
+    const double threads = region.blocked() ? plan_.threads : 1;
+    for (size_t i = 0; i < region.steps.size(); ++i) {
+      StepTime time{&region.steps[i]};
+      const auto add = [&](const Step& step) {
+        for (const auto& of_thread : measured_) {
+          const auto it = of_thread.find(&step);
+          if (it == of_thread.end()) continue;
+          time.seconds += it->second.seconds / threads;
+          time.flops += step.flops * static_cast<double>(it->second.runs);
+        }
+      };
+      add(region.steps[i]);
+      if (i < region.tail_steps.size()) add(region.tail_steps[i]);
+      times.push_back(time);
+    }
+  }
+  return times;
 }
 
 void CpuExecutor::run_step(const Step& step, ops::CpuContext& context, int64_t block,
