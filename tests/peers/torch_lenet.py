@@ -18,7 +18,7 @@ import torch.nn.functional as F
 
 p = argparse.ArgumentParser(description=__doc__)
 p.add_argument("--model", required=True)
-p.add_argument("--data-dir", default="/usr/share/dataset-fashion-mnist")
+p.add_argument("--data-dir", default="/usr/share/datasets/fashion-mnist")
 p.add_argument("--steps", type=int, default=0)
 p.add_argument("--epochs", type=int, default=0)
 p.add_argument("--batch", type=int, default=256)
