@@ -40,6 +40,7 @@ const Pipeline& training_pipeline() {
       {"fold_constants", "only now is it known which constants are parameters"},
       {"eliminate_dead", "side outputs, which the loss doesn't need, may hold anything"},
       {"check_supported", "all that is missing is listed at once, before anything is built"},
+      {"prune_outputs", "before the gradients exist, which inherit what is skipped"},
       {"build_backward", "gradients graph to graph, only on paths that need one"},
       {"eliminate_common", "gradient rules recompute shared terms; merge them before accumulation"},
       {"accumulate_gradients", "after the gradients exist, before anything consumes them"},
@@ -56,6 +57,7 @@ const Pipeline& evaluation_pipeline() {
       {"fold_constants", "exporters repeat shape and scale arithmetic"},
       {"eliminate_common", "likewise"},
       {"eliminate_dead", "branches that feed nothing asked for"},
+      {"prune_outputs", "once the readers are known"},
       {"check_supported", "all that is missing is listed at once"},
   });
   return pipeline;

@@ -10,8 +10,8 @@
 //          The three are operators of their own: pads are resolved, and what no input shows is an
 //          attribute (input_shape: H,W of dx; kernel_shape: R,S of dw). All are linear, so that
 //          ConvGradData and ConvGradFilter have gradients in the same family.
-// Private  `needed` (ints, P' <= P, Q' <= Q): nothing reads the rest of y. A kernel may leave it
-//          unwritten, and gradients may take dy as zero there.
+// Private  `needed` (ints, P' <= P, Q' <= Q): nothing reads the rest of y. A kernel may put zeros
+//          there, and gradients may take dy as zero there.
 // Source   ONNX Conv-11, Conv-22
 #include "ops/conv/conv.h"
 
@@ -319,6 +319,7 @@ OpDef conv_op() {
   op.batch = [](const Node& node, int) { return rows_unless(node, 1); };
   op.flops = [](const KernelRequest& r) { return ConvGeometry::forward(r).flops(); };
   op.parameter_slot = conv_slot;
+  op.skips_unneeded = true;
   return op;
 }
 

@@ -69,11 +69,23 @@ class Forward final : public Kernel {
       for (int64_t i = begin; i < end; ++i) {
         k.conv_forward(shape_, x + i * x_block(shape_), packed, b, lanes::Activation::kNone,
                        y + i * y_block(shape_));
+        clear_unneeded(y + i * y_block(shape_));
       }
     });
   }
 
  private:
+  // Zeros, so that whatever follows element by element stays finite where nothing reads.
+  void clear_unneeded(T* y) const {
+    const ConvShape& s = shape_;
+    if (s.p_needed == s.p && s.q_needed == s.q) return;
+    for (int64_t row = 0; row < int64_t{s.m} * s.p; ++row) {
+      const int from = row % s.p < s.p_needed ? s.q_needed : 0;
+      T* cells = y + row * s.q * kLanes;
+      std::fill(cells + from * kLanes, cells + s.q * kLanes, T{0});
+    }
+  }
+
   ConvShape shape_;
   int64_t blocks_;
 };

@@ -103,6 +103,11 @@ struct OpDef {
   // What a parameter at input `slot` would be; null: kNone. Fills "trainable one-element floats",
   // "state by slot".
   std::function<ParameterSlot(int slot)> parameter_slot;
+  // Leading cells per spatial axis of input 0 that are read when only the leading `needed` cells of
+  // output 0 are; null: all of them.
+  std::function<std::vector<int64_t>(const Node&, const std::vector<int64_t>& needed)> cells_read;
+  // Honours the attribute "needed" (leading cells per spatial axis of output 0 that anything reads).
+  bool skips_unneeded = false;
   // Turns the node into the form of the mode (Dropout, BatchNormalization); null: the same in both.
   std::function<void(ModeContext&)> apply_mode;
   // For an operator that is itself a mean loss over rows: (sum, weight) such that the output is sum

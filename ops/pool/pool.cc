@@ -247,6 +247,19 @@ void average_grad_gradient(GradientContext& c) {
 // --- Definition
 // ------------------------------------------------------------------------------------------
 
+// A window that starts at o * stride - pad reaches to its last tap.
+std::vector<int64_t> cells_read(const Node& node, const std::vector<int64_t>& needed) {
+  const auto shape = node.input(0)->type.shape();
+  const std::vector<int64_t> in(shape.begin() + 2, shape.end());
+  const Window w = window_of(node, in, node.get_ints("kernel_shape", in));
+  std::vector<int64_t> read;
+  for (int i = 0; i < w.axes(); ++i) {
+    const int64_t last = (needed[i] - 1) * w.stride[i] - w.pad_begin[i] + w.extent(i);
+    read.push_back(std::min(in[i], std::max<int64_t>(last, 0)));
+  }
+  return read;
+}
+
 BatchRole max_role(const Node& node, int) {
   return node.output(1) != nullptr ? BatchRole::kCouples : BatchRole::kRows;
 }
@@ -268,6 +281,7 @@ OpDef max_op() {
   op.attributes = {kKernelShape, kStrides, kDilations, kPads, kAutoPad, kCeilMode, kStorageOrder};
   op.infer = infer_max;
   op.gradient = gradient(max_gradient);
+  op.cells_read = cells_read;
   op.batch = max_role;
   return op;
 }
@@ -277,6 +291,7 @@ OpDef average_op() {
   op.attributes = {kKernelShape, kStrides, kDilations, kPads, kAutoPad, kCeilMode, kCountPad};
   op.infer = infer_average;
   op.gradient = gradient(average_gradient);
+  op.cells_read = cells_read;
   return op;
 }
 
