@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "ops/core/axes.h"
+#include "ops/core/elementwise.h"
 #include "ops/core/strided.h"
 #include "ops/slice_pad/slice_pad_cpu.h"
 
@@ -262,12 +263,6 @@ class PadGradKernel final : public PadRows {
 
   std::vector<std::vector<std::vector<int64_t>>> targets_;  // axis, position in dx: positions in dy
 };
-
-std::optional<std::string> declines_unless_float(const KernelRequest& request) {
-  const DType dtype = request.out[0].dtype;
-  if (dtype == DType::kFloat32 || dtype == DType::kFloat64) return std::nullopt;
-  return "takes float and double only";
-}
 
 std::optional<std::string> axis_0_padded(const KernelRequest& request) {
   if (pad_axes(request)[0].identity()) return std::nullopt;

@@ -1,0 +1,129 @@
+// ScatterElements, ScatterND: writing at indices. (Reading: gather_scatter.cc.)
+//
+// ScatterElements  y = x, then y[i0, .., indices[i0, i1, ..], ..] = updates[i0, i1, ..]
+// ScatterND        y = x, then y[indices[i..], ..] = updates[i.., ..]; a tuple on the last axis
+//
+// Inputs   x; indices int32 or int64; updates of the type of x     reduction: none, add, mul, max,
+// min C1 indices are integers C2 ScatterElements: equal ranks, updates and indices of one shape, no
+// axis larger than that of x C3 ScatterND: updates has the shape of the tuples and of what lies
+// behind them C4 an index lies in [-n, n) of an axis of n entries (checked when it is read)
+// Gradient none: dx = dy with zeros where it was overwritten, dupdates = dy read at the indices
+// (each
+//          place written once, as ONNX demands); add: dx = dy. Other reductions are refused.
+// Batch    ScatterElements: rows when axis isn't 0 and all operands carry the batch.
+// Source   ONNX ScatterElements-18, ScatterND-18
+#include "ops/core/axes.h"
+#include "ops/core/gradient.h"
+#include "ops/gather_scatter/gather_scatter.h"
+
+namespace sardonyx::ops {
+
+namespace {
+
+// --- Schema
+
+std::string reduction_of(const Node& node) { return node.get_string("reduction", "none"); }
+
+// --- Shape
+
+void require_operands(const InferContext& c) {
+  require_indices(c, 1);
+  c.require(c.dtype(2) == c.dtype(0), "C2", "updates have type {}, the data {}", c.type(2).str(),
+            c.type(0).str());
+  const std::string reduction = reduction_of(c.node());
+  for (const char* known : {"none", "add", "mul", "max", "min"}) {
+    if (reduction == known) return;
+  }
+  throw Error("reduction '{}' is none of none, add, mul, max, min", reduction);
+}
+
+void infer_scatter_elements(InferContext& c) {
+  require_operands(c);
+  c.set(0, c.type(0));
+  if (c.rank(0) < 0 || c.rank(1) < 0 || c.rank(2) < 0) return;
+  c.require(c.rank(0) == c.rank(1) && c.rank(1) == c.rank(2), "C2",
+            "data {}, indices {} and updates {} have different ranks", c.type(0).str(),
+            c.type(1).str(), c.type(2).str());
+  const int axis = checked_axis(c.node().get_int("axis", 0), c.rank(0));
+  for (int i = 0; i < c.rank(0); ++i) {
+    const Dim &x = c.dims(0)[i], &index = c.dims(1)[i];
+    c.require(agree(index, c.dims(2)[i]) && (i == axis || !x.known() || index.value <= x.value),
+              "C2", "axis {} of data {}, indices {} and updates {}", i, c.type(0).str(),
+              c.type(1).str(), c.type(2).str());
+  }
+}
+
+void infer_scatter_nd(InferContext& c) {
+  require_operands(c);
+  c.set(0, c.type(0));
+  if (c.rank(0) < 0 || c.rank(1) < 1 || c.rank(2) < 0 || !c.dims(1).back().known()) return;
+  const int64_t length = c.dims(1).back().value;
+  bool fits = length <= c.rank(0);
+  std::vector<Dim> expected(c.dims(1).begin(), c.dims(1).end() - 1);
+  if (fits) expected.insert(expected.end(), c.dims(0).begin() + length, c.dims(0).end());
+  fits = fits && std::ssize(expected) == c.rank(2);
+  for (int i = 0; fits && i < c.rank(2); ++i) fits = agree(expected[i], c.dims(2)[i]);
+  c.require(fits, "C3", "updates {} don't fit data {} and indices {}", c.type(2).str(),
+            c.type(0).str(), c.type(1).str());
+}
+
+// --- Gradient
+
+void refuse_reduction(const Node& node) {
+  const std::string reduction = reduction_of(node);
+  if (reduction == "none" || reduction == "add") return;
+  throw Error("node {} is not differentiable: reduction '{}' has no gradient here", node.label(),
+              reduction);
+}
+
+// `reads`: the operator that reads where this one wrote.
+Gradient scatter_gradient(const std::string& reads) {
+  return gradient([reads](GradientContext& c) {
+    refuse_reduction(c.node());
+    graph::Attributes axis;
+    if (c.node().has("axis")) axis["axis"] = c.node().get_int("axis", 0);
+    if (c.wants(2)) c.set(2, c.b().op(reads, {c.dy(0), c.x(1)}, axis));
+    if (!c.wants(0)) return;
+    if (reduction_of(c.node()) == "add") return c.set(0, c.dy(0));
+    Value* zeros = c.b().filled_like(c.x(2), 0);
+    c.set(0, c.b().op(c.node().op, {c.dy(0), c.x(1), zeros}, axis));
+  });
+}
+
+// --- Definition
+
+BatchRole scatter_elements_role(const Node& node, int) {
+  const int rank = node.input(0)->type.rank();
+  bool rows = front_axis(node.get_int("axis", 0), rank) != 0;
+  for (int i = 0; i < 3; ++i) rows = rows && carries_batch(node, node.input(i));
+  return rows ? BatchRole::kRows : BatchRole::kCouples;
+}
+
+OpDef writer(std::string name, std::string doc) {
+  OpDef op;
+  op.name = std::move(name);
+  op.doc = std::move(doc);
+  op.since = {11, 13, 16, 18};
+  op.inputs = {{"data"}, {"indices", Presence::kRequired, "integer indices"}, {"updates"}};
+  op.outputs = {{"output"}};
+  op.attributes = {{"reduction", "string, default none: none, add, mul, max or min"}};
+  return op;
+}
+
+}  // namespace
+
+void register_scatter(OpRegistry& ops) {
+  OpDef elements = writer("ScatterElements", "Writes one element per index.");
+  elements.attributes.push_back({"axis", "int, default 0: the axis that the indices count"});
+  elements.infer = infer_scatter_elements;
+  elements.gradient = scatter_gradient("GatherElements");
+  elements.batch = scatter_elements_role;
+  ops.add(std::move(elements));
+
+  OpDef nd = writer("ScatterND", "Writes slices by tuples of indices.");
+  nd.infer = infer_scatter_nd;
+  nd.gradient = scatter_gradient("GatherND");
+  ops.add(std::move(nd));
+}
+
+}  // namespace sardonyx::ops
