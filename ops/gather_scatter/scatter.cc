@@ -3,13 +3,14 @@
 // ScatterElements  y = x, then y[i0, .., indices[i0, i1, ..], ..] = updates[i0, i1, ..]
 // ScatterND        y = x, then y[indices[i..], ..] = updates[i.., ..]; a tuple on the last axis
 //
-// Inputs   x; indices int32 or int64; updates of the type of x     reduction: none, add, mul, max,
-// min C1 indices are integers C2 ScatterElements: equal ranks, updates and indices of one shape, no
-// axis larger than that of x C3 ScatterND: updates has the shape of the tuples and of what lies
-// behind them C4 an index lies in [-n, n) of an axis of n entries (checked when it is read)
-// Gradient none: dx = dy with zeros where it was overwritten, dupdates = dy read at the indices
-// (each
-//          place written once, as ONNX demands); add: dx = dy. Other reductions are refused.
+// Inputs   x; indices int32 or int64; updates of the type of x
+//          attribute reduction: none, add, mul, max, min (of what is there and the update)
+// C1 indices are integers
+// C2 ScatterElements: equal ranks, updates and indices of one shape, no axis larger than that of x
+// C3 ScatterND: updates has the shape of the tuples and of what lies behind them
+// C4 an index lies in [-n, n) of an axis of n entries (checked when it is read)
+// Gradient none: dx = dy with zeros where it was overwritten, dupdates = dy read at the indices,
+//          each place written once, as ONNX demands. add: dx = dy. Others are refused by name.
 // Batch    ScatterElements: rows when axis isn't 0 and all operands carry the batch.
 // Source   ONNX ScatterElements-18, ScatterND-18
 #include "ops/core/axes.h"
