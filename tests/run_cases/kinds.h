@@ -1,0 +1,44 @@
+// One function per kind of case. Each runs in a child process, goes through the session API alone,
+// and throws Mismatch (verdict.h) when something isn't as case.json says.
+#pragma once
+
+#include <filesystem>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "tests/run_cases/case.h"
+#include "tests/run_cases/verdict.h"
+
+namespace sardonyx::cases {
+
+// The case as a kind sees it: its folder (a copy where files have to be made), a folder for what is
+// written, and case.json.
+struct Task {
+  const Case& which;
+  std::filesystem::path folder;
+  std::filesystem::path scratch;
+  const nlohmann::json& spec;
+  int threads = 1;
+  std::vector<std::string> notes;  // out
+
+  std::filesystem::path model() const { return folder / "model.onnx"; }
+  std::filesystem::path file(const std::string& name) const { return folder / name; }
+};
+
+void run_forward(Task& task);
+void run_gradient(Task& task);
+void run_train(Task& task);
+void run_error(Task& task);
+void run_inspect(Task& task);
+void run_data(Task& task);
+void run_fixture(Task& task);
+void run_node_test(Task& task);
+// Misbehaves as case.json asks: for the tests of run_cases itself.
+void run_planted(Task& task);
+
+// Makes files (`prepare`, `generate`), applies the limits and runs the kind. For a child process.
+Verdict run_case(const Case& which, const std::filesystem::path& scratch, int threads,
+                 double seconds, int64_t megabytes);
+
+}  // namespace sardonyx::cases

@@ -1,0 +1,135 @@
+// run_cases DIR...: runs cases, fixtures and ONNX backend node tests through the session API, each
+// in a child process, and says PASS, FAIL or SKIP with a reason.
+//
+// Without DIR: cases/ and fixtures/ of the shared folder (SARDONYX_SHARED, else ../shared). A case
+// is skipped only where tests/known_limits.txt lists it.
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <fstream>
+#include <map>
+#include <sstream>
+#include <thread>
+
+#include "graph/names.h"
+#include "tests/run_cases/child.h"
+#include "tests/run_cases/kinds.h"
+#include "tests/run_cases/report.h"
+#include "tests/support/shared_data.h"
+
+namespace sardonyx::cases {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Options {
+  std::vector<std::string> folders, filters, excluded;
+  int jobs = 0;
+  int threads = 2;
+  double seconds = 60;
+  int64_t megabytes = 2048;
+  bool verbose = false, json = false, only_broken = false, list = false;
+};
+
+std::map<std::string, std::string> read_known_limits() {
+  std::map<std::string, std::string> limits;
+  std::ifstream file(fs::path(SARDONYX_SOURCE_DIR) / "tests/known_limits.txt");
+  for (std::string line; std::getline(file, line);) {
+    if (line.empty() || line[0] == '#') continue;
+    std::istringstream words(line);
+    std::string id, reason;
+    words >> id >> std::ws;
+    std::getline(words, reason);
+    limits[id] = reason;
+  }
+  return limits;
+}
+
+bool any_matches(const std::vector<std::string>& globs, const Case& which) {
+  return std::any_of(globs.begin(), globs.end(), [&](const std::string& glob) {
+    return graph::glob_match(glob, which.id) ||
+           graph::glob_match(glob, which.folder.filename().string());
+  });
+}
+
+std::vector<Case> chosen_cases(const Options& options) {
+  std::vector<fs::path> folders(options.folders.begin(), options.folders.end());
+  if (folders.empty()) {
+    const fs::path shared = testing::shared_folder();
+    if (shared.empty()) throw Error("no folder given, and there is no shared one");
+    folders = {shared / "cases", shared / "fixtures"};
+  }
+  std::vector<Case> cases = find_cases(folders);
+  std::erase_if(cases, [&](const Case& which) {
+    return (!options.filters.empty() && !any_matches(options.filters, which)) ||
+           any_matches(options.excluded, which);
+  });
+  if (cases.empty()) throw Error("no case matches");
+  return cases;
+}
+
+// A failure that is not a fault: fine where only crashes count.
+Verdict forgive(Verdict verdict) {
+  if (verdict.status == Status::kFail && !verdict.broken) verdict.status = Status::kPass;
+  return verdict;
+}
+
+int run(const Options& options) {
+  const std::vector<Case> cases = chosen_cases(options);
+  if (options.list) {
+    for (const Case& which : cases) fmt::print("{}  {}\n", which.id, which.folder.string());
+    return 0;
+  }
+  const auto limits = read_known_limits();
+  const testing::TemporaryFolder scratch;
+  std::vector<Job> jobs;
+  for (const Case& which : cases) {
+    const double seconds = which.seconds > 0 ? which.seconds : options.seconds;
+    const int64_t megabytes = which.megabytes > 0 ? which.megabytes : options.megabytes;
+    const auto known = limits.find(which.id);
+    jobs.push_back({[&, seconds, megabytes, known]() -> Verdict {
+                      if (known != limits.end())
+                        return {Status::kSkip, known->second, false, {}, 0};
+                      return run_case(which, scratch.path() / which.id, options.threads, seconds,
+                                      megabytes);
+                    },
+                    {seconds, megabytes}});
+  }
+  Report report(options.json ? Format::kJson : Format::kText,
+                options.verbose ? Detail::kVerbose : Detail::kBrief);
+  const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  run_jobs(jobs, options.jobs > 0 ? options.jobs : cores,
+           options.verbose ? Output::kShow : Output::kHide, [&](size_t i, const Verdict& verdict) {
+             report.add(cases[i], options.only_broken ? forgive(verdict) : verdict);
+           });
+  return report.finish() > 0 ? 1 : 0;
+}
+
+}  // namespace
+}  // namespace sardonyx::cases
+
+int main(int argc, char** argv) {
+  CLI::App app("Runs cases, fixtures and ONNX backend node tests.");
+  sardonyx::cases::Options options;
+  app.add_option("folders", options.folders, "cases, or folders of cases");
+  app.add_option("--filter", options.filters, "only ids that match one of these globs")
+      ->delimiter(',');
+  app.add_option("--exclude", options.excluded, "no ids that match one of these globs")
+      ->delimiter(',');
+  app.add_option("--jobs", options.jobs, "cases at once (default: number of cores)");
+  app.add_option("--threads", options.threads, "threads of each session");
+  app.add_option("--timeout", options.seconds, "seconds a case may take");
+  app.add_option("--memory", options.megabytes, "megabytes a case may take");
+  app.add_flag("--verbose", options.verbose, "times, notes, and what the cases print");
+  app.add_flag("--json", options.json, "one JSON object instead of lines");
+  app.add_flag("--only-broken", options.only_broken,
+               "fail only for crashes, hangs, memory and internal errors");
+  app.add_flag("--list", options.list, "print the cases, run none");
+  CLI11_PARSE(app, argc, argv);
+  try {
+    return sardonyx::cases::run(options);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "error: {}\n", error.what());
+    return 2;
+  }
+}

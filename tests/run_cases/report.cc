@@ -1,0 +1,119 @@
+#include "tests/run_cases/report.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+namespace sardonyx::cases {
+
+using nlohmann::json;
+
+namespace {
+
+std::string status_name(Status status) {
+  return status == Status::kPass ? "PASS" : status == Status::kFail ? "FAIL" : "SKIP";
+}
+
+// One line, and harmless to a terminal whatever stands in the file.
+std::string one_line(const std::string& text) {
+  std::string line;
+  for (const char c : text) {
+    if (c == '\n') {
+      line += " |";
+    } else if (static_cast<unsigned char>(c) < 32 || c == 127) {
+      line += '?';
+    } else {
+      line += c;
+    }
+  }
+  return line;
+}
+
+}  // namespace
+
+void Report::add(const Case& which, const Verdict& verdict) {
+  if (!counts_.contains(which.group)) groups_.push_back(which.group);
+  Counts& counts = counts_[which.group];
+  ++(verdict.status == Status::kPass   ? counts.passed
+     : verdict.status == Status::kFail ? counts.failed
+                                       : counts.skipped);
+  lines_.push_back({which, verdict});
+  if (format_ == Format::kJson) return;
+  fmt::print("{} {}", status_name(verdict.status), which.id);
+  if (!verdict.reason.empty()) fmt::print(": {}", one_line(verdict.reason));
+  if (detail_ == Detail::kVerbose) fmt::print(" ({:.2f} s)", verdict.seconds);
+  fmt::print("\n");
+  if (detail_ == Detail::kVerbose) {
+    for (const std::string& note : verdict.notes) fmt::print("  {}\n", one_line(note));
+  }
+  std::fflush(stdout);
+}
+
+void Report::print_table() const {
+  fmt::print("\n{:<18} {:>6} {:>6} {:>7}\n", "group", "passed", "failed", "skipped");
+  for (const std::string& group : groups_) {
+    const Counts& c = counts_.at(group);
+    fmt::print("{:<18} {:>6} {:>6} {:>7}\n", group, c.passed, c.failed, c.skipped);
+  }
+}
+
+// Of the fixtures, how many lists of trainable tensors the default rule reproduces.
+void Report::print_default_rule() const {
+  int same = 0, all = 0;
+  for (const Line& line : lines_) {
+    if (line.which.kind != "fixture") continue;
+    ++all;
+    for (const std::string& note : line.verdict.notes) same += note == "default rule: same" ? 1 : 0;
+  }
+  if (all == 0) return;
+  fmt::print("\nThe default rule finds the trainable tensors of {} of {} fixtures.\n", same, all);
+  for (const Line& line : lines_) {
+    for (const std::string& note : line.verdict.notes) {
+      if (note.starts_with("default rule: ") && note != "default rule: same") {
+        fmt::print("  {}: {}\n", line.which.id, one_line(note));
+      }
+    }
+  }
+}
+
+void Report::print_json(const Counts& all) const {
+  json results = json::array(), groups = json::object();
+  for (const Line& line : lines_) {
+    results.push_back({{"id", line.which.id},
+                       {"group", line.which.group},
+                       {"kind", line.which.kind},
+                       {"status", status_name(line.verdict.status)},
+                       {"reason", line.verdict.reason},
+                       {"broken", line.verdict.broken},
+                       {"notes", line.verdict.notes},
+                       {"seconds", line.verdict.seconds}});
+  }
+  for (const auto& [group, c] : counts_) {
+    groups[group] = {{"passed", c.passed}, {"failed", c.failed}, {"skipped", c.skipped}};
+  }
+  const json report = {{"results", results},
+                       {"groups", groups},
+                       {"passed", all.passed},
+                       {"failed", all.failed},
+                       {"skipped", all.skipped}};
+  fmt::print("{}\n", report.dump(1, ' ', false, json::error_handler_t::replace));
+}
+
+int Report::finish() {
+  Counts all;
+  for (const auto& [group, c] : counts_) {
+    all.passed += c.passed;
+    all.failed += c.failed;
+    all.skipped += c.skipped;
+  }
+  if (format_ == Format::kJson) {
+    print_json(all);
+  } else {
+    print_table();
+    print_default_rule();
+    fmt::print("\n{} passed, {} failed, {} skipped\n", all.passed, all.failed, all.skipped);
+  }
+  return all.failed;
+}
+
+}  // namespace sardonyx::cases
