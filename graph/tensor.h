@@ -112,6 +112,9 @@ class Tensor {
   std::shared_ptr<Buffer> buffer_;
 };
 
+// y[i] = x[i] in another numeric type, as Tensor::cast does it; `x` and `y` must not overlap.
+void cast_elements(DType from, const std::byte* x, DType to, std::byte* y, int64_t n);
+
 // float16 / bfloat16 bits <-> float, round to nearest even.
 float half_to_float(uint16_t bits);
 uint16_t float_to_half(float value);

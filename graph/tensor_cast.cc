@@ -145,16 +145,20 @@ std::vector<int64_t> Tensor::to_ints() const { return elements<int64_t>(*this); 
 Tensor Tensor::cast(DType dtype) const {
   CHECK(defined());
   if (dtype == dtype_) return *this;
-  return with_element(dtype_, [&](auto from) {
-    return with_element(dtype, [&](auto to) {
-      Tensor out(dtype, shape_);
-      const std::byte* read = data_;
-      std::byte* write = out.data_;
-      for (int64_t i = 0; i < numel_; ++i, read += sizeof from, write += sizeof to) {
-        const auto value = convert<decltype(to)>(load_number<decltype(from)>(read));
-        std::memcpy(write, &value, sizeof value);
+  with_element(dtype_, [](auto) {});  // an element without number is refused before memory is taken
+  with_element(dtype, [](auto) {});
+  Tensor out(dtype, shape_);
+  cast_elements(dtype_, data_, dtype, out.data_, numel_);
+  return out;
+}
+
+void cast_elements(DType from_type, const std::byte* x, DType to_type, std::byte* y, int64_t n) {
+  with_element(from_type, [&](auto from) {
+    with_element(to_type, [&](auto to) {
+      for (int64_t i = 0; i < n; ++i, x += sizeof from, y += sizeof to) {
+        const auto value = convert<decltype(to)>(load_number<decltype(from)>(x));
+        std::memcpy(y, &value, sizeof value);
       }
-      return out;
     });
   });
 }
