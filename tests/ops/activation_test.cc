@@ -43,7 +43,7 @@ TEST(Activation, relu_lets_nan_through) {
 }
 
 TEST(Activation, every_activation_runs_by_rows_in_lanes_and_on_empty_batches) {
-  for (const char* op : {"Relu", "Sigmoid", "Tanh", "LeakyRelu", "Elu"}) {
+  for (const char* op : {"Relu", "Sigmoid", "Tanh", "LeakyRelu", "Elu", "Softplus"}) {
     check_op({.claim = std::string(op) + "_batch",
               .op = op,
               .inputs = {random({5, 3, 2}, -3, 3)},
@@ -102,6 +102,10 @@ TEST(Activation, elu_with_alpha_half) {
   check_op(c);
 }
 
+TEST(Activation, softplus_of_huge_numbers_is_finite) {
+  check_op(on("Softplus", {-1000, 0, 1000}, {0, 0.69314718f, 1000}));
+}
+
 OpCase clip(std::vector<OpInput> bounds, std::vector<float> y, std::vector<float> dx) {
   OpCase c;
   c.claim = "Clip";
@@ -149,6 +153,23 @@ TEST(Activation, clip_takes_integers) {
                        constant(Tensor::scalar<int64_t>(4))},
             .expected = {ints({4}, {-1, 0, 3, 4})},
             .must_run = {"activation.integers"}});
+}
+
+TEST(Activation, gradients_of_gradients_match_central_differences) {
+  for (const char* op : {"ReluGrad", "SigmoidGrad", "TanhGrad", "LeakyReluGrad", "ClipGrad"}) {
+    check_op({.claim = op,
+              .domain = "sardonyx",
+              .op = op,
+              .inputs = {random({3, 4}, -0.9, 0.9), random({3, 4}, -2, 2)},
+              .zero_gradients = {0},
+              .batch = true,
+              .must_run = kVector});
+  }
+  check_op({.claim = "EluGrad",
+            .domain = "sardonyx",
+            .op = "EluGrad",
+            .inputs = {random({3, 4}), random({3, 4})},
+            .batch = true});
 }
 
 TEST(Activation, activation_c1_rejects_integers) {

@@ -1,0 +1,207 @@
+// The reference kernels: one element after the other, every number type, no merged axes. They are
+// the oracle of the tests and what shape arithmetic on integers runs on.
+#include <cmath>
+
+#include "ops/core/broadcast.h"
+#include "ops/core/dispatch.h"
+#include "ops/core/kernel.h"
+
+namespace sardonyx::ops {
+
+namespace {
+
+// Integers wrap around: computed unsigned, where that is defined.
+template <class T>
+using Wrapping = typename std::conditional_t<std::is_integral_v<T>, std::make_unsigned<T>,
+                                             std::type_identity<T>>::type;
+template <class T, class F>
+T wrapped(T a, T b, F f) {
+  if constexpr (std::is_integral_v<T>) {
+    using Wide = std::common_type_t<Wrapping<T>, unsigned>;
+    return static_cast<T>(f(static_cast<Wide>(a), static_cast<Wide>(b)));
+  } else {
+    return f(a, b);
+  }
+}
+
+struct Add {
+  template <class T>
+  T operator()(T a, T b) const {
+    return wrapped(a, b, [](auto x, auto y) { return x + y; });
+  }
+};
+struct Sub {
+  template <class T>
+  T operator()(T a, T b) const {
+    return wrapped(a, b, [](auto x, auto y) { return x - y; });
+  }
+};
+struct Mul {
+  template <class T>
+  T operator()(T a, T b) const {
+    return wrapped(a, b, [](auto x, auto y) { return x * y; });
+  }
+};
+struct Div {
+  template <class T>
+  T operator()(T a, T b) const {
+    if constexpr (std::is_integral_v<T>) {
+      if (b == 0) throw Error("integer division of {} by zero", a);
+      if constexpr (std::is_signed_v<T>) {
+        if (b == T(-1)) return wrapped(T(0), a, [](auto x, auto y) { return x - y; });
+      }
+    }
+    return static_cast<T>(a / b);
+  }
+};
+
+template <class F>
+void run_binary(const KernelRequest& request, CpuContext& context) {
+  with_context([&] { return "running node " + request.node->label(); },
+               [&] {
+                 dispatch_number(request.in[0].dtype, [&]<class T>() {
+                   const BroadcastOffset a(request, 0), b(request, 1);
+                   const int64_t n = request.out[0].numel();
+                   T* y = context.out<T>(0);
+                   for (int64_t i = 0; i < n; ++i) {
+                     y[i] = F()(context.in<T>(0)[a(i)], context.in<T>(1)[b(i)]);
+                   }
+                 });
+               });
+}
+
+double pow_value(double x, double e, double) { return std::pow(x, e); }
+double pow_grad_base(double x, double e, double dy) {
+  return e == 0 ? 0 : dy * e * std::pow(x, e - 1);
+}
+double pow_grad_exponent(double x, double e, double dy) {
+  return x == 0 && e >= 0 ? 0 : dy * std::pow(x, e) * std::log(x);
+}
+
+// Base, exponent (of any number type) and, for the gradients, dy.
+template <double (*kFunction)(double, double, double)>
+void run_pow(const KernelRequest& request, CpuContext& context) {
+  const bool has_dy = request.in.size() == 3;
+  dispatch_number(request.in[0].dtype, [&]<class T>() {
+    dispatch_number(request.in[1].dtype, [&]<class E>() {
+      const BroadcastOffset x(request, 0), e(request, 1), dy(request, has_dy ? 2 : 0);
+      const int64_t n = request.out[0].numel();
+      T* y = context.out<T>(0);
+      for (int64_t i = 0; i < n; ++i) {
+        const double outer = has_dy ? static_cast<double>(context.in<T>(2)[dy(i)]) : 0;
+        y[i] = static_cast<T>(kFunction(static_cast<double>(context.in<T>(0)[x(i)]),
+                                        static_cast<double>(context.in<E>(1)[e(i)]), outer));
+      }
+    });
+  });
+}
+
+struct Neg {
+  template <class T>
+  T operator()(T x) const {
+    return wrapped(T(0), x, [](auto zero, auto v) {
+      return std::is_integral_v<T> ? decltype(v)(zero - v) : -v;
+    });
+  }
+};
+struct Abs {
+  template <class T>
+  T operator()(T x) const {
+    if constexpr (std::is_floating_point_v<T>) return std::abs(x);
+    if constexpr (std::is_signed_v<T>) return x < 0 ? Neg()(x) : x;
+    return x;
+  }
+};
+
+template <class F>
+void run_unary(const KernelRequest& request, CpuContext& context) {
+  dispatch_number(request.in[0].dtype, [&]<class T>() {
+    const int64_t n = request.out[0].numel();
+    for (int64_t i = 0; i < n; ++i) context.out<T>(0)[i] = F()(context.in<T>(0)[i]);
+  });
+}
+
+double reciprocal(double x) { return 1 / x; }
+
+template <double (*kFunction)(double)>
+void run_function(const KernelRequest& request, CpuContext& context) {
+  dispatch_float(request.in[0].dtype, [&]<class T>() {
+    const int64_t n = request.out[0].numel();
+    for (int64_t i = 0; i < n; ++i) {
+      context.out<T>(0)[i] = static_cast<T>(kFunction(context.in<T>(0)[i]));
+    }
+  });
+}
+
+void run_abs_gradient(const KernelRequest& request, CpuContext& context) {
+  dispatch_float(request.in[0].dtype, [&]<class T>() {
+    const int64_t n = request.out[0].numel();
+    for (int64_t i = 0; i < n; ++i) {
+      const T x = context.in<T>(0)[i], dy = context.in<T>(1)[i];
+      context.out<T>(0)[i] = x > 0 ? dy : x < 0 ? -dy : T(0);
+    }
+  });
+}
+
+// Sum of all inputs, times `scale`: floats are added in double, integers wrap.
+void run_sum(const KernelRequest& request, CpuContext& context, double scale) {
+  std::vector<BroadcastOffset> operands;
+  for (size_t i = 0; i < request.in.size(); ++i) {
+    operands.emplace_back(request, static_cast<int>(i));
+  }
+  dispatch_number(request.in[0].dtype, [&]<class T>() {
+    using Sum = std::conditional_t<std::is_integral_v<T>, uint64_t, double>;
+    const int64_t n = request.out[0].numel();
+    for (int64_t at = 0; at < n; ++at) {
+      Sum sum = 0;
+      for (size_t i = 0; i < operands.size(); ++i) {
+        sum += static_cast<Sum>(context.in<T>(static_cast<int>(i))[operands[i](at)]);
+      }
+      if constexpr (!std::is_integral_v<T>) sum *= scale;
+      context.out<T>(0)[at] = static_cast<T>(sum);
+    }
+  });
+}
+
+std::optional<std::string> declines_others(const KernelRequest& request) {
+  for (const TensorType& type : request.in) {
+    if (!is_dispatched_number(type.dtype)) return "takes float, double and integers only";
+  }
+  return std::nullopt;
+}
+
+void add(KernelRegistry& kernels, const char* domain, const char* op, KernelFunction run) {
+  KernelDef def;
+  def.domain = domain;
+  def.op = op;
+  def.name = "arithmetic.ref";
+  def.declines = declines_others;
+  def.create = simple_kernel(std::move(run));
+  kernels.add(std::move(def));
+}
+
+}  // namespace
+
+void register_arithmetic_reference(KernelRegistry& kernels) {
+  add(kernels, "", "Add", run_binary<Add>);
+  add(kernels, "", "Sub", run_binary<Sub>);
+  add(kernels, "", "Mul", run_binary<Mul>);
+  add(kernels, "", "Div", run_binary<Div>);
+  add(kernels, "", "Pow", run_pow<pow_value>);
+  add(kernels, kDomain, "PowGradBase", run_pow<pow_grad_base>);
+  add(kernels, kDomain, "PowGradExponent", run_pow<pow_grad_exponent>);
+  add(kernels, "", "Neg", run_unary<Neg>);
+  add(kernels, "", "Abs", run_unary<Abs>);
+  add(kernels, "", "Sqrt", run_function<std::sqrt>);
+  add(kernels, "", "Exp", run_function<std::exp>);
+  add(kernels, "", "Log", run_function<std::log>);
+  add(kernels, "", "Reciprocal", run_function<reciprocal>);
+  add(kernels, kDomain, "AbsGrad", run_abs_gradient);
+  add(kernels, "", "Sum",
+      [](const KernelRequest& request, CpuContext& context) { run_sum(request, context, 1.0); });
+  add(kernels, "", "Mean", [](const KernelRequest& request, CpuContext& context) {
+    run_sum(request, context, 1.0 / static_cast<double>(request.in.size()));
+  });
+}
+
+}  // namespace sardonyx::ops

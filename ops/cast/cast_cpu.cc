@@ -1,0 +1,50 @@
+// The CPU kernels: one conversion for all pairs of types (graph/tensor_cast.cc), in one thread for
+// plain tensors and in any number of threads over whatever layout.
+#include "ops/core/elementwise.h"
+#include "ops/core/kernel.h"
+
+namespace sardonyx::ops {
+
+namespace {
+
+void convert(const KernelRequest& request, CpuContext& context, int64_t begin, int64_t end) {
+  const DType from = request.in[0].dtype, to = request.out[0].dtype;
+  const auto* x = context.in<std::byte>(0) + begin * static_cast<int64_t>(graph::dtype_size(from));
+  auto* y = context.out<std::byte>(0) + begin * static_cast<int64_t>(graph::dtype_size(to));
+  graph::cast_elements(from, x, to, y, end - begin);
+}
+
+void run_reference(const KernelRequest& request, CpuContext& context) {
+  convert(request, context, 0, request.out[0].numel());
+}
+
+void run_threaded(const KernelRequest& request, CpuContext& context) {
+  parallel_for(*context.pool, request.out[0].physical_numel(), kCheapGrain,
+               [&](int64_t begin, int64_t end) { convert(request, context, begin, end); });
+}
+
+// CastLike's second operand may have any shape, which Layouts::kSameAll would refuse.
+std::optional<std::string> declines_layouts(const KernelRequest& request) {
+  if (request.in[0].layout == request.out[0].layout) return std::nullopt;
+  return "takes operands of equal layout only";
+}
+
+}  // namespace
+
+void register_cast_cpu(KernelRegistry& kernels) {
+  for (const char* op : {"Cast", "CastLike"}) {
+    KernelDef def;
+    def.op = op;
+    def.name = "cast.ref";
+    def.create = simple_kernel(run_reference);
+    kernels.add(def);
+    def.name = "cast.threaded";
+    def.speed = Speed::kOptimised;
+    def.layouts = Layouts::kAny;
+    def.declines = declines_layouts;
+    def.create = simple_kernel(run_threaded);
+    kernels.add(std::move(def));
+  }
+}
+
+}  // namespace sardonyx::ops

@@ -1,0 +1,205 @@
+// Reductions: y[kept] = f over the removed axes of x.
+//
+// ReduceSum  ReduceMean  ReduceMax  ReduceMin  ReduceProd
+// Inputs   x of any shape    axes int64[k], constant (optional: all axes; none of them where
+//          noop_with_empty_axes)                        Output  y: removed axes have 1 (keepdims)
+// sardonyx.ReduceExtremumGrad(x, y, dy)  dy / count for each of the `count` elements equal to y
+// sardonyx.ReduceProdGrad(x, dy)         dy times the product of the other elements
+//
+// C1 -rank(x) <= axis < rank(x)    C2 no axis twice    C3 numbers
+// Of no elements: sum 0, mean NaN, product 1, max and min the lowest and highest number.
+// Gradient Sum and Mean: dy spread over x, neither x nor y is read. Max and Min: ties share evenly.
+// Batch    ReduceSum over axis 0 is a sum over rows (bias gradients); the others couple the rows.
+// Source   ONNX ReduceSum-13, ReduceMean-18, ReduceMax-20, ReduceMin-20, ReduceProd-18
+#include "ops/core/elementwise.h"
+#include "ops/core/gradient.h"
+#include "ops/core/infer.h"
+#include "ops/core/normalize.h"
+#include "ops/reduce/axes.h"
+
+namespace sardonyx::ops {
+
+namespace reduce {
+
+namespace {
+
+std::vector<bool> flags_of(const std::vector<int64_t>& axes, int rank) {
+  std::vector<bool> flags(rank, false);
+  for (int64_t axis : axes) {
+    if (axis < -rank || axis >= rank) {
+      throw Error("C1: axis {} is out of range for {} axes, expected {} to {}", axis, rank, -rank,
+                  rank - 1);
+    }
+    const int64_t at = axis < 0 ? axis + rank : axis;
+    if (flags[at]) throw Error("C2: axis {} is named twice", at);
+    flags[at] = true;
+  }
+  return flags;
+}
+
+}  // namespace
+
+std::vector<bool> reduced_axes(const Node& node, const Tensor* axes, int rank) {
+  if (axes == nullptr || axes->numel() == 0) {
+    return std::vector<bool>(rank, node.get_int("noop_with_empty_axes", 0) == 0);
+  }
+  return flags_of(axes->to_ints(), rank);
+}
+
+std::vector<bool> attribute_axes(const Node& node, int rank) {
+  return flags_of(node.get_ints("axes", {}), rank);
+}
+
+}  // namespace reduce
+
+namespace {
+
+// --- Schema
+
+void normalize_axes(NormalizeContext& c) {
+  if (c.node().input(1) == nullptr) c.attribute_to_input("axes", 1);
+}
+
+// --- Shape
+
+void infer_reduction(InferContext& c) {
+  const DType dtype = c.dtype(0);
+  c.require(graph::is_floating(dtype) || graph::is_integer(dtype), "C3",
+            "input 0 is {}, expected numbers", graph::dtype_name(dtype));
+  if (c.has(1)) c.ints(1);  // must be known
+  if (c.rank(0) < 0) return c.set_unranked(0, dtype);
+  const std::vector<bool> removed = reduce::reduced_axes(c.node(), c.constant(1), c.rank(0));
+  const bool keep = c.node().get_int("keepdims", 1) != 0;
+  std::vector<Dim> dims;
+  for (int axis = 0; axis < c.rank(0); ++axis) {
+    if (!removed[axis]) {
+      dims.push_back(c.dims(0)[axis]);
+    } else if (keep) {
+      dims.emplace_back(1);
+    }
+  }
+  c.set(0, dtype, std::move(dims));
+}
+
+// --- Gradient
+
+std::vector<bool> removed_axes(const Node& node) {
+  const Value* axes = node.input(1);
+  return reduce::reduced_axes(node, axes == nullptr ? nullptr : &axes->data,
+                              node.input(0)->type.rank());
+}
+
+// dy under the shape with ones in place of the removed axes, then spread over x.
+Value* spread(GradientContext& c, Value* dy) {
+  const std::vector<int64_t> full = GradientContext::shape(c.x(0));
+  const std::vector<bool> removed = removed_axes(c.node());
+  std::vector<int64_t> kept = full;
+  for (size_t axis = 0; axis < kept.size(); ++axis) {
+    if (removed[axis]) kept[axis] = 1;
+  }
+  if (GradientContext::shape(dy) != kept) dy = c.b().op("Reshape", {dy, c.b().ints(kept)});
+  return kept == full ? dy : c.b().op("Expand", {dy, c.b().ints(full)});
+}
+
+void sum_gradient(GradientContext& c) {
+  if (c.wants(0)) c.set(0, spread(c, c.dy(0)));
+}
+
+void mean_gradient(GradientContext& c) {
+  if (!c.wants(0)) return;
+  const int64_t all = c.x(0)->type.numel(), means = c.y(0)->type.numel();
+  const double share = all == 0 ? 0 : static_cast<double>(means) / static_cast<double>(all);
+  Value* scale = c.b().scalar(c.x(0)->type.dtype, share);
+  c.set(0, spread(c, c.b().op("Mul", {c.dy(0), scale})));
+}
+
+graph::Attributes axes_attribute(const Node& node) {
+  std::vector<int64_t> axes;
+  const std::vector<bool> removed = removed_axes(node);
+  for (size_t axis = 0; axis < removed.size(); ++axis) {
+    if (removed[axis]) axes.push_back(static_cast<int64_t>(axis));
+  }
+  return {{"axes", axes}};
+}
+
+void extremum_gradient(GradientContext& c) {
+  if (!c.wants(0)) return;
+  c.set(0, c.b().own("ReduceExtremumGrad", {c.x(0), c.y(0), c.dy(0)}, axes_attribute(c.node())));
+}
+
+void prod_gradient(GradientContext& c) {
+  if (!c.wants(0)) return;
+  c.set(0, c.b().own("ReduceProdGrad", {c.x(0), c.dy(0)}, axes_attribute(c.node())));
+}
+
+// --- Definition
+
+bool removes_rows(const Node& node) {
+  const std::vector<bool> removed = removed_axes(node);
+  return !removed.empty() && removed[0];
+}
+
+BatchRole sum_role(const Node& node, int) {
+  return removes_rows(node) ? BatchRole::kSum : BatchRole::kRows;
+}
+
+BatchRole other_role(const Node& node, int) {
+  return removes_rows(node) ? BatchRole::kCouples : BatchRole::kRows;
+}
+
+BatchRole gradient_role(const Node& node, int) {
+  const std::vector<bool> removed = reduce::attribute_axes(node, node.input(0)->type.rank());
+  return removed.empty() || removed[0] ? BatchRole::kCouples : BatchRole::kRows;
+}
+
+OpDef reduction(std::string name, std::string doc, std::vector<int> since, Gradient rule) {
+  OpDef op;
+  op.name = std::move(name);
+  op.doc = std::move(doc);
+  op.since = std::move(since);
+  op.inputs = {{"data"}, {"axes", Presence::kOptional, "integer axes"}};
+  op.outputs = {{"reduced"}};
+  op.attributes = {
+      {"keepdims", "int, default 1: removed axes stay with one element"},
+      {"noop_with_empty_axes", "int, default 0: 1 makes no axes mean none, not all of them"}};
+  op.normalize = normalize_axes;
+  op.infer = infer_reduction;
+  op.gradient = std::move(rule);
+  op.batch = other_role;
+  return op;
+}
+
+OpDef backward(std::string name, std::string doc, std::vector<Port> inputs) {
+  OpDef op;
+  op.domain = kDomain;
+  op.name = name;
+  op.doc = std::move(doc);
+  op.inputs = std::move(inputs);
+  op.outputs = {{"dx"}};
+  op.attributes = {{"axes", "ints: removed axes"}};
+  op.infer = infer_same;
+  op.gradient = not_differentiable("second derivative of a reduction");
+  op.batch = gradient_role;
+  return op;
+}
+
+}  // namespace
+
+void register_reduce(OpRegistry& ops) {
+  OpDef sum = reduction("ReduceSum", "Sum over axes.", {1, 11, 13}, gradient(sum_gradient));
+  sum.batch = sum_role;
+  ops.add(std::move(sum));
+  ops.add(reduction("ReduceMean", "Mean over axes.", {1, 11, 13, 18}, gradient(mean_gradient)));
+  ops.add(reduction("ReduceMax", "Maximum over axes; ties share the gradient evenly.",
+                    {1, 11, 12, 13, 18, 20}, gradient(extremum_gradient)));
+  ops.add(reduction("ReduceMin", "Minimum over axes; ties share the gradient evenly.",
+                    {1, 11, 12, 13, 18, 20}, gradient(extremum_gradient)));
+  ops.add(reduction("ReduceProd", "Product over axes.", {1, 11, 13, 18}, gradient(prod_gradient)));
+  ops.add(backward("ReduceExtremumGrad",
+                   "dy, shared evenly, where x is the maximum or minimum y; else 0.",
+                   {{"x"}, {"y"}, {"dy"}}));
+  ops.add(
+      backward("ReduceProdGrad", "dy times the product of the other elements.", {{"x"}, {"dy"}}));
+}
+
+}  // namespace sardonyx::ops

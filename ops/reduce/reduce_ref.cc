@@ -1,0 +1,171 @@
+// The reference kernels: for each element of y a loop over what it reduces, in double (integers:
+// 64 bits).
+#include <algorithm>
+#include <limits>
+
+#include "ops/core/dispatch.h"
+#include "ops/core/kernel.h"
+#include "ops/reduce/axes.h"
+
+namespace sardonyx::ops {
+
+namespace {
+
+enum class Fold : uint8_t { kSum, kMean, kMax, kMin, kProd };
+
+// Offsets of x: kept[i] + removed[j] is the j-th element that y[i] reduces.
+struct Offsets {
+  std::vector<int64_t> kept, removed;
+
+  Offsets(const std::vector<int64_t>& shape, const std::vector<bool>& flags) : kept{0}, removed{0} {
+    int64_t step = 1;
+    std::vector<int64_t> strides(shape.size());
+    for (size_t axis = shape.size(); axis-- > 0;) {
+      strides[axis] = step;
+      step *= shape[axis];
+    }
+    for (size_t axis = 0; axis < shape.size(); ++axis) {
+      std::vector<int64_t>& list = flags[axis] ? removed : kept;
+      std::vector<int64_t> longer;
+      for (int64_t offset : list) {
+        for (int64_t i = 0; i < shape[axis]; ++i) longer.push_back(offset + i * strides[axis]);
+      }
+      list = std::move(longer);
+    }
+  }
+};
+
+template <class T>
+using Wide = std::conditional_t<std::is_integral_v<T>, int64_t, double>;
+
+template <class T>
+Wide<T> start_of(Fold fold) {
+  using Limits = std::numeric_limits<T>;
+  constexpr bool kInfinite = Limits::has_infinity;
+  switch (fold) {
+    case Fold::kProd:
+      return 1;
+    case Fold::kMax:
+      return static_cast<Wide<T>>(kInfinite ? -Limits::infinity() : Limits::lowest());
+    case Fold::kMin:
+      return static_cast<Wide<T>>(kInfinite ? Limits::infinity() : Limits::max());
+    default:
+      return 0;
+  }
+}
+
+// NaN wins a maximum and a minimum.
+template <class W>
+W folded(Fold fold, W total, W x) {
+  switch (fold) {
+    case Fold::kProd:
+      return total * x;
+    case Fold::kMax:
+      return x > total || x != x ? x : total;
+    case Fold::kMin:
+      return x < total || x != x ? x : total;
+    default:
+      return total + x;
+  }
+}
+
+template <class T>
+T reduced(Fold fold, const T* x, const std::vector<int64_t>& offsets) {
+  Wide<T> total = start_of<T>(fold);
+  for (int64_t offset : offsets) total = folded(fold, total, static_cast<Wide<T>>(x[offset]));
+  if (fold != Fold::kMean) return static_cast<T>(total);
+  const double mean = static_cast<double>(total) / static_cast<double>(offsets.size());
+  if constexpr (std::is_integral_v<T>) return offsets.empty() ? T(0) : static_cast<T>(mean);
+  return static_cast<T>(mean);
+}
+
+void run_reduction(Fold fold, const KernelRequest& request, CpuContext& context) {
+  const TensorType& x = request.in[0];
+  const Offsets offsets(x.shape(),
+                        reduce::reduced_axes(*request.node, request.constant(1), x.rank()));
+  dispatch_number(x.dtype, [&]<class T>() {
+    T* y = context.out<T>(0);
+    for (size_t i = 0; i < offsets.kept.size(); ++i) {
+      const T value = reduced(fold, context.in<T>(0) + offsets.kept[i], offsets.removed);
+      y[i] = static_cast<T>(context.accumulate ? y[i] + value : value);
+    }
+  });
+}
+
+void run_extremum_gradient(const KernelRequest& request, CpuContext& context) {
+  const TensorType& type = request.in[0];
+  const Offsets offsets(type.shape(), reduce::attribute_axes(*request.node, type.rank()));
+  dispatch_float(type.dtype, [&]<class T>() {
+    for (size_t i = 0; i < offsets.kept.size(); ++i) {
+      const T* x = context.in<T>(0) + offsets.kept[i];
+      T* dx = context.out<T>(0) + offsets.kept[i];
+      const T y = context.in<T>(1)[i];
+      const auto wins = [&](int64_t at) { return x[at] == y || (x[at] != x[at] && y != y); };
+      const auto count = std::count_if(offsets.removed.begin(), offsets.removed.end(), wins);
+      const T share = context.in<T>(2)[i] / static_cast<T>(std::max<int64_t>(count, 1));
+      for (int64_t at : offsets.removed) dx[at] = wins(at) ? share : T(0);
+    }
+  });
+}
+
+void run_prod_gradient(const KernelRequest& request, CpuContext& context) {
+  const TensorType& type = request.in[0];
+  const Offsets offsets(type.shape(), reduce::attribute_axes(*request.node, type.rank()));
+  dispatch_float(type.dtype, [&]<class T>() {
+    const size_t n = offsets.removed.size();
+    for (size_t i = 0; i < offsets.kept.size(); ++i) {
+      const T* x = context.in<T>(0) + offsets.kept[i];
+      T* dx = context.out<T>(0) + offsets.kept[i];
+      const double dy = context.in<T>(1)[i];
+      // Products of what stands before and after each element: exact with zeros, no division.
+      double before = 1;
+      for (size_t j = 0; j < n; ++j) {
+        dx[offsets.removed[j]] = static_cast<T>(before * dy);
+        before *= x[offsets.removed[j]];
+      }
+      double after = 1;
+      for (size_t j = n; j-- > 0;) {
+        const int64_t at = offsets.removed[j];
+        dx[at] = static_cast<T>(dx[at] * after);
+        after *= x[at];
+      }
+    }
+  });
+}
+
+std::optional<std::string> declines_others(const KernelRequest& request) {
+  if (is_dispatched_number(request.in.at(0).dtype)) return std::nullopt;
+  return "takes float, double and integers only";
+}
+
+void add(KernelRegistry& kernels, const char* domain, const char* op, bool accumulates,
+         KernelFunction run) {
+  KernelDef def;
+  def.domain = domain;
+  def.op = op;
+  def.name = "reduce.ref";
+  def.accumulates = accumulates;
+  def.declines = declines_others;
+  def.create = simple_kernel(std::move(run));
+  kernels.add(std::move(def));
+}
+
+void add_reduction(KernelRegistry& kernels, const char* op, Fold fold) {
+  add(kernels, "", op, true, [fold](const KernelRequest& request, CpuContext& context) {
+    run_reduction(fold, request, context);
+  });
+}
+
+}  // namespace
+
+void register_reduce_reference(KernelRegistry& kernels) {
+  add_reduction(kernels, "ReduceSum", Fold::kSum);
+  add_reduction(kernels, "ReduceMean", Fold::kMean);
+  add_reduction(kernels, "ReduceMax", Fold::kMax);
+  add_reduction(kernels, "ReduceMin", Fold::kMin);
+  add_reduction(kernels, "ReduceProd", Fold::kProd);
+  add(kernels, kDomain, "ReduceExtremumGrad", false, run_extremum_gradient);
+  add(kernels, kDomain, "ReduceProdGrad", false, run_prod_gradient);
+}
+
+}  // namespace sardonyx::ops

@@ -1,0 +1,280 @@
+// Expected numbers are small exact results, worked out by hand.
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "ops/core/normalize.h"
+#include "tests/support/op_tester.h"
+
+namespace sardonyx::test {
+namespace {
+
+using Axes = std::vector<int64_t>;
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+constexpr float kInf = std::numeric_limits<float>::infinity();
+const graph::Attributes kDrop = {{"keepdims", int64_t{0}}};
+
+OpCase reduction(std::string op, OpInput x, std::optional<Axes> axes,
+                 graph::Attributes attributes = {}) {
+  OpCase c;
+  c.claim = fmt::format("{} {}", op, axes ? graph::shape_str(*axes) : "of all");
+  c.op = std::move(op);
+  c.inputs = {std::move(x)};
+  if (axes) c.inputs.push_back(constant_ints(*axes));
+  c.attributes = std::move(attributes);
+  return c;
+}
+
+const Tensor kSix = floats({2, 3}, {1, 2, 3, 4, 5, 6});
+
+TEST(Reduce, sums_of_six_numbers) {
+  OpCase c = reduction("ReduceSum", given(kSix), Axes{0});
+  c.expected = {floats({1, 3}, {5, 7, 9})};
+  c.dy = {floats({1, 3}, {1, 2, 3})};
+  c.expected_gradients = {floats({2, 3}, {1, 2, 3, 1, 2, 3})};
+  c.must_run = {"reduce.ref", "reduce.sum"};
+  check_op(c);
+  c = reduction("ReduceSum", given(kSix), Axes{-1}, kDrop);
+  c.expected = {floats({2}, {6, 15})};
+  check_op(c);
+  c = reduction("ReduceSum", given(kSix), std::nullopt, kDrop);
+  c.expected = {floats({}, {21})};
+  check_op(c);
+}
+
+TEST(Reduce, means_of_six_numbers) {
+  OpCase c = reduction("ReduceMean", given(kSix), Axes{1});
+  c.expected = {floats({2, 1}, {2, 5})};
+  c.dy = {floats({2, 1}, {3, 6})};
+  c.expected_gradients = {floats({2, 3}, {1, 1, 1, 2, 2, 2})};
+  check_op(c);
+}
+
+TEST(Reduce, products_and_extremes_of_six_numbers) {
+  OpCase c = reduction("ReduceProd", given(kSix), Axes{1}, kDrop);
+  c.expected = {floats({2}, {6, 120})};
+  check_op(c);
+  c = reduction("ReduceMax", given(kSix), Axes{0}, kDrop);
+  c.expected = {floats({3}, {4, 5, 6})};
+  check_op(c);
+  c = reduction("ReduceMin", given(kSix), std::nullopt);
+  c.expected = {floats({1, 1}, {1})};
+  check_op(c);
+}
+
+TEST(Reduce, no_axes_mean_all_of_them_or_none) {
+  const graph::Attributes noop = {{"noop_with_empty_axes", int64_t{1}}};
+  OpCase c = reduction("ReduceSum", given(kSix), Axes{});
+  c.expected = {floats({1, 1}, {21})};
+  check_op(c);
+  c = reduction("ReduceSum", given(kSix), Axes{}, noop);
+  c.expected = {kSix};
+  check_op(c);
+  c = reduction("ReduceMean", given(kSix), std::nullopt, noop);
+  c.expected = {kSix};
+  check_op(c);
+}
+
+TEST(Reduce, any_set_of_axes) {
+  for (const char* op : {"ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd"}) {
+    for (int mask = 0; mask < 16; ++mask) {
+      Axes axes;
+      for (int axis = 0; axis < 4; ++axis) {
+        if ((mask >> axis & 1) != 0) axes.push_back(mask % 3 == 0 ? axis - 4 : axis);
+      }
+      OpCase c = reduction(op, random({2, 3, 2, 3}), axes);
+      if (mask % 2 == 1) c.attributes = kDrop;
+      c.attributes["noop_with_empty_axes"] = int64_t{1};
+      check_op(c);
+    }
+  }
+}
+
+TEST(Reduce, sums_in_lanes_over_any_axes) {
+  for (const char* op : {"ReduceSum", "ReduceMean"}) {
+    for (const Axes& axes : std::vector<Axes>{{0},
+                                              {0, 2, 3},
+                                              {0, 1, 2, 3},
+                                              {1},
+                                              {2, 3},
+                                              {1, 2, 3},
+                                              {3},
+                                              {0, 1},
+                                              {0, 2},
+                                              {0, 3},
+                                              {1, 3}}) {
+      OpCase c = reduction(op, random({5, 3, 4, 2}), axes, kDrop);
+      c.batch = true;
+      if (axes != Axes{1, 3}) c.must_run = {"reduce.lanes"};
+      if (std::string(op) == "ReduceMean" && axes[0] == 0) c.empty_batch = false;
+      check_op(c);
+    }
+  }
+}
+
+TEST(Reduce, bias_gradients_in_lanes) {
+  OpCase linear = reduction("ReduceSum", random({37, 70}), Axes{0}, kDrop);
+  linear.batch = true;
+  linear.differentiate = std::vector<int>{};
+  linear.must_run = {"reduce.lanes", "reduce.sum"};
+  check_op(linear);
+  OpCase conv = reduction("ReduceSum", random({37, 3, 9, 9}), Axes{0, 2, 3}, kDrop);
+  conv.batch = true;
+  conv.differentiate = std::vector<int>{};
+  conv.must_run = {"reduce.lanes", "reduce.sum"};
+  check_op(conv);
+}
+
+TEST(Reduce, long_sums_are_exact_and_cut_between_threads) {
+  for (const Axes& axes : std::vector<Axes>{{0, 1}, {0}, {1}}) {
+    OpCase c = reduction("ReduceSum", random({33, 7001}), axes);
+    c.differentiate = std::vector<int>{};
+    c.float_tolerance = {2e-7, 1e-4};
+    check_op(c);
+  }
+  OpCase c = reduction("ReduceSum", random({50, 2, 900}), Axes{0, 2});
+  c.differentiate = std::vector<int>{};
+  c.float_tolerance = {2e-7, 1e-4};
+  check_op(c);
+}
+
+TEST(Reduce, a_batch_of_no_rows) {
+  const OpInput none = given(Tensor(graph::DType::kFloat32, {0, 2}));
+  const auto check = [&](const char* op, float y) {
+    OpCase c = reduction(op, none, Axes{0}, kDrop);
+    c.expected = {floats({2}, {y, y})};
+    c.differentiate = std::vector<int>{};
+    check_op(c);
+  };
+  check("ReduceSum", 0);
+  check("ReduceMean", kNan);
+  check("ReduceProd", 1);
+  check("ReduceMax", -kInf);
+  check("ReduceMin", kInf);
+}
+
+TEST(Reduce, the_sum_over_rows_is_a_sum_and_the_rest_keeps_or_couples_rows) {
+  const auto role = [](const char* op, const Axes& axes) {
+    graph::Graph g;
+    g.batch_symbol = "N";
+    ops::OpBuilder b(g);
+    graph::Value* x = g.add_input("x", {graph::DType::kFloat32, {graph::Dim(4, "N"), 3}});
+    const ops::Node& node = *b.op(op, {x, b.ints(axes)})->producer;
+    return ops::OpRegistry::get().at(node).batch(node, 0);
+  };
+  EXPECT_EQ(role("ReduceSum", {0}), ops::BatchRole::kSum);
+  EXPECT_EQ(role("ReduceSum", {-2}), ops::BatchRole::kSum);
+  EXPECT_EQ(role("ReduceSum", {1}), ops::BatchRole::kRows);
+  EXPECT_EQ(role("ReduceMean", {0}), ops::BatchRole::kCouples);
+  EXPECT_EQ(role("ReduceMax", {0}), ops::BatchRole::kCouples);
+  EXPECT_EQ(role("ReduceMax", {1}), ops::BatchRole::kRows);
+}
+
+TEST(Reduce, ties_share_the_gradient_evenly) {
+  OpCase c = reduction("ReduceMax", given(floats({2, 3}, {5, 1, 5, 2, 2, 2})), Axes{1});
+  c.numeric = Numeric::kSkip;
+  c.dy = {floats({2, 1}, {6, 9})};
+  c.expected_gradients = {floats({2, 3}, {3, 0, 3, 3, 3, 3})};
+  check_op(c);
+}
+
+TEST(Reduce, the_product_of_the_others_where_there_are_zeros) {
+  OpCase c = reduction("ReduceProd", given(floats({3, 3}, {0, 2, 3, 0, 0, 5, 1, 2, 4})), Axes{1});
+  c.expected = {floats({3, 1}, {0, 0, 8})};
+  c.dy = {floats({3, 1}, {1, 1, 2})};
+  c.expected_gradients = {floats({3, 3}, {6, 0, 0, 0, 0, 0, 16, 8, 4})};
+  check_op(c);
+}
+
+TEST(Reduce, nan_wins_a_maximum) {
+  OpCase c = reduction("ReduceMax", given(floats({1, 3}, {1, kNan, 3})), Axes{1});
+  c.expected = {floats({1, 1}, {kNan})};
+  c.differentiate = std::vector<int>{};
+  check_op(c);
+}
+
+TEST(Reduce, integers) {
+  const Tensor x = ints({2, 2}, {7, -2, 3, 4});
+  const auto check = [&](const char* op, std::vector<int64_t> y) {
+    OpCase c = reduction(op, given(x), Axes{0}, kDrop);
+    c.expected = {ints({2}, y)};
+    check_op(c);
+    c.inputs[0] = given(x.cast(graph::DType::kInt32));
+    check_op(c);
+  };
+  check("ReduceSum", {10, 2});
+  check("ReduceProd", {21, -8});
+  check("ReduceMax", {7, 4});
+  check("ReduceMin", {3, -2});
+  check("ReduceMean", {5, 1});
+}
+
+TEST(Reduce, gradient_operators_run_by_rows) {
+  OpCase c;
+  c.claim = c.op = "ReduceExtremumGrad";
+  c.domain = "sardonyx";
+  c.inputs = {given(floats({2, 3}, {1, 4, 2, 7, 5, 7})), given(floats({2}, {4, 7})),
+              given(floats({2}, {10, 20}))};
+  c.attributes = {{"axes", Axes{1}}};
+  c.expected = {floats({2, 3}, {0, 10, 0, 10, 0, 10})};
+  c.batch = true;
+  check_op(c);
+  c.claim = c.op = "ReduceProdGrad";
+  c.inputs = {given(floats({2, 3}, {1, 4, 2, 0, 5, 6})), given(floats({2}, {1, 2}))};
+  c.expected = {floats({2, 3}, {8, 2, 4, 60, 0, 0})};
+  check_op(c);
+}
+
+TEST(Reduce, reduce_c1_rejects_axes_out_of_range) {
+  OpCase c = reduction("ReduceSum", random({2, 3}), Axes{2});
+  c.claim = "r1";
+  EXPECT_EQ(infer_error(c),
+            "C1: axis 2 is out of range for 2 axes, expected -2 to 1\n  while inferring shapes of "
+            "node r1 (ReduceSum)");
+}
+
+TEST(Reduce, reduce_c2_rejects_an_axis_named_twice) {
+  EXPECT_NE(infer_error(reduction("ReduceMax", random({2, 3}), Axes{1, -1}))
+                .find("C2: axis 1 is named twice"),
+            std::string::npos);
+}
+
+TEST(Reduce, reduce_c3_rejects_booleans) {
+  EXPECT_NE(infer_error(reduction("ReduceSum", given(bools({2}, {true, false})), Axes{0}))
+                .find("C3: input 0 is bool, expected numbers"),
+            std::string::npos);
+}
+
+TEST(Reduce, axes_must_be_known) {
+  OpCase c = reduction("ReduceSum", random({2, 3}), std::nullopt);
+  c.inputs.push_back(given(ints({1}, {0})));
+  EXPECT_NE(infer_error(c).find("input 1 (axes) 'x1' must be known before training starts"),
+            std::string::npos);
+}
+
+TEST(Reduce, shapes_keep_symbols_and_unknown_dimensions) {
+  OpCase c = reduction("ReduceSum", random({3, 4, 5}), Axes{1});
+  c.batch = true;
+  EXPECT_EQ(inferred_type(c), "float[N:3,1,5]");
+  c.attributes = kDrop;
+  EXPECT_EQ(inferred_type(c), "float[N:3,5]");
+  c = reduction("ReduceSum", random({3, 4, 5}), Axes{0});
+  c.batch = true;
+  EXPECT_EQ(inferred_type(c), "float[1,4,5]");
+}
+
+TEST(Reduce, normalize_moves_axes_into_an_input) {
+  graph::Graph g;
+  graph::Value* x = g.add_input("x", {graph::DType::kFloat32, {2, 3}});
+  graph::Node* node = g.add_node("", "ReduceMean", {x}, {"y"});
+  node->attributes = {{"axes", Axes{1}}, {"keepdims", int64_t{0}}};
+  ops::NormalizeContext context(*node, 13);
+  ops::OpRegistry::get().at(*node).normalize(context);
+  ASSERT_EQ(node->num_inputs(), 2);
+  EXPECT_EQ(node->input(1)->data.to_ints(), Axes{1});
+  EXPECT_FALSE(node->has("axes"));
+  EXPECT_EQ(node->get_int("keepdims", 1), 0);
+}
+
+}  // namespace
+}  // namespace sardonyx::test
