@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "graph/support/error.h"
+#include "graph/support/log.h"
 
 namespace sardonyx::runtime {
 
@@ -68,6 +69,16 @@ LogFile::LogFile(const std::string& path) : JsonLines(std::fopen(path.c_str(), "
 }
 
 LogFile::~LogFile() { std::fclose(file_); }
+
+void LogFile::try_line(const std::string& text) {
+  if (broken_) return;
+  try {
+    line(text);
+  } catch (const Error& error) {
+    broken_ = true;
+    support::warning("{}; the log ends here, the run goes on", error.what());
+  }
+}
 
 size_t peak_rss_bytes() {
   // Not getrusage: its maximum is inherited from the process that started this one.

@@ -80,7 +80,8 @@ class JsonLines : public TrainListener {
   std::string name_ = "standard output";
 };
 
-// The same and a line per step, to a file that is made anew.
+// The same and a line per step, to a file that is made anew. A write that fails later is a warning:
+// it ends the log, not the run.
 class LogFile final : public JsonLines {
  public:
   // Throws Error when the file can't be made.
@@ -88,7 +89,13 @@ class LogFile final : public JsonLines {
   ~LogFile() override;
   LogFile(const LogFile&) = delete;
   LogFile& operator=(const LogFile&) = delete;
-  void step(const StepRecord& record) override { line(to_json(record)); }
+  void step(const StepRecord& record) override { try_line(to_json(record)); }
+  void epoch(const EpochRecord& record) override { try_line(to_json(record)); }
+  void end(const RunSummary& summary) override { try_line(to_json(summary)); }
+
+ private:
+  void try_line(const std::string& text);
+  bool broken_ = false;
 };
 
 // The most memory this process has had resident so far.

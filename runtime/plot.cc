@@ -4,8 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <fstream>
+#include <system_error>
 
-#include "graph/onnx_export.h"
+#include "graph/support/error.h"
+#include "graph/support/log.h"
 #include "runtime/plot_svg.h"
 #include "runtime/text.h"
 
@@ -71,10 +74,20 @@ void PlotFile::epoch(const EpochRecord& record) {
   add(test_accuracy_, x, record.test_accuracy);
   if (record.test_accuracy) best_ = std::max(best_.value_or(0.0), *record.test_accuracy);
   images_per_s_ = record.images_per_s;
-  write();
+  rewrite();
 }
 
-void PlotFile::end(const RunSummary&) { write(); }
+void PlotFile::end(const RunSummary&) { rewrite(); }
+
+void PlotFile::rewrite() {
+  if (broken_) return;
+  try {
+    write();
+  } catch (const Error& error) {
+    broken_ = true;
+    support::warning("{}; the run goes on without it", error.what());
+  }
+}
 
 Picture PlotFile::picture() const {
   Picture picture;
@@ -99,7 +112,17 @@ Picture PlotFile::picture() const {
 void PlotFile::write() const {
   const std::string svg = to_svg(picture());
   const bool page = path_.extension() == ".html";
-  graph::write_file_atomically(path_, page ? svg_page(info_.model, svg) : svg);
+  // Whole or not at all, but without waiting for the disk: the run goes on meanwhile.
+  std::filesystem::path temporary = path_;
+  temporary += ".part";
+  std::ofstream file(temporary);
+  file << (page ? svg_page(info_.model, svg) : svg);
+  file.close();
+  std::error_code failed;
+  if (file) std::filesystem::rename(temporary, path_, failed);
+  if (file && !failed) return;
+  std::filesystem::remove(temporary, failed);
+  throw Error("--plot {}: can't be written", path_.string());
 }
 
 }  // namespace sardonyx::runtime

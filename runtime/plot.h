@@ -38,8 +38,7 @@ struct Picture {
 std::vector<double> ticks(double low, double high, int count);
 std::string to_svg(const Picture& picture);
 
-// Rewrites the picture after each epoch and at the end. Errors of later epochs don't stop a run:
-// only making the file must succeed.
+// Rewrites the picture after each epoch and at the end. A write that fails later is a warning.
 class PlotFile final : public TrainListener {
  public:
   // `.html` gives a page, anything else an SVG. Throws Error when the file can't be written.
@@ -52,6 +51,8 @@ class PlotFile final : public TrainListener {
 
  private:
   void write() const;
+  void rewrite();
+  bool broken_ = false;
   std::filesystem::path path_;
   RunInfo info_;
   Curve step_loss_, train_loss_, test_loss_, train_accuracy_, test_accuracy_;

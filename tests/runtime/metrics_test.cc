@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "graph/support/error.h"
+#include "graph/support/log.h"
 #include "tests/support/shared_data.h"
 
 namespace sardonyx::runtime {
@@ -98,8 +99,21 @@ TEST(Metrics, a_log_that_cannot_be_written_is_an_error) {
     EXPECT_STREQ(error.what(),
                  "can't write to --log /nonexistent/run.jsonl: No such file or directory");
   }
+}
+
+TEST(Metrics, a_log_on_a_full_disk_warns_once_and_the_run_goes_on) {
+  std::vector<std::string> lines;
+  const support::ScopedLogSink sink(
+      [&](support::LogLevel, std::string_view line) { lines.emplace_back(line); });
   LogFile full("/dev/full");
-  EXPECT_THROW(full.step({}), Error);
+  full.step({});
+  full.step({});
+  ASSERT_EQ(lines.size(), 1u);
+  EXPECT_EQ(lines[0],
+            "can't write to --log /dev/full: No space left on device; the log ends here, the run "
+            "goes on");
+  JsonLines out(std::fopen("/dev/full", "w"));
+  EXPECT_THROW(out.epoch({}), Error);
 }
 
 TEST(Metrics, peak_rss_is_that_of_this_process) {

@@ -1,0 +1,149 @@
+#include "runtime/config.h"
+
+#include <cmath>
+
+#include "runtime/text.h"
+#include "runtime/usage.h"
+
+namespace sardonyx::runtime {
+
+const std::vector<UnbuiltFlag>& unbuilt_flags() {
+  static const std::vector<UnbuiltFlag> flags = {
+#define UNBUILT(name, group, takes, reason) \
+  {name, UnbuiltFlag::Group::group, UnbuiltFlag::Takes::takes, reason},
+#include "runtime/unbuilt.def"
+#undef UNBUILT
+  };
+  return flags;
+}
+
+namespace {
+
+// A number of a flag inside [least, most]; infinities and NaN never are.
+void check_range(const char* flag, double value, double least, double most) {
+  if (value >= least && value <= most) return;
+  throw UsageError("{} {}: expected {}", flag, value,
+                   std::isinf(most) ? fmt::format("a number of at least {}", least)
+                                    : fmt::format("a number from {} to {}", least, most));
+}
+
+constexpr double kAny = HUGE_VAL;
+
+std::string device_of(const Flags& flags) {
+  for (const std::string& device : flags.devices) {
+    const std::string kind = device.substr(0, device.find(':'));
+    check_choice("--devices", kind == "cuda" ? kind : device, {"cpu"}, {"cuda"});
+  }
+  if (!flags.devices.empty() && flags.replicas > 1 &&
+      static_cast<int64_t>(flags.devices.size()) != flags.replicas) {
+    throw UsageError("--replicas {} contradicts --devices, which names {}", flags.replicas,
+                     flags.devices.size());
+  }
+  if (flags.replicas < 1) throw UsageError("--replicas {}: expected at least 1", flags.replicas);
+  if (flags.replicas > 1 || flags.devices.size() > 1) {
+    throw UsageError("--replicas {}: several replicas are not built yet",
+                     std::max<int64_t>(flags.replicas, static_cast<int64_t>(flags.devices.size())));
+  }
+  return "cpu";
+}
+
+passes::LossOptions loss_options(const Flags& flags) {
+  check_choice("--loss", flags.loss, {"cross_entropy", "nll", "mse"},
+               {"l1", "smooth_l1", "bce_with_logits"});
+  check_choice("--reduction", flags.reduction, {"mean", "sum"});
+  check_range("--label-smoothing", flags.label_smoothing, 0.0, 1.0);
+  if (flags.label_smoothing > 0 && flags.loss != "cross_entropy") {
+    throw UsageError("--label-smoothing goes with --loss cross_entropy, not {}", flags.loss);
+  }
+  if (flags.ignore_index && flags.loss == "mse") {
+    throw UsageError("--ignore-index goes with class labels, not --loss mse");
+  }
+  passes::LossOptions loss;
+  loss.kind = flags.loss;
+  loss.output = flags.output;
+  loss.loss_output = flags.loss_output;
+  loss.mean = flags.reduction == "mean";
+  loss.label_smoothing = flags.label_smoothing;
+  loss.ignore_index = flags.ignore_index;
+  return loss;
+}
+
+passes::OptimizerOptions optimizer_options(const Flags& flags) {
+  check_choice("--optimizer", flags.optimizer, {"sgd"}, {"adam", "adamw", "adagrad", "rmsprop"});
+  check_range("--lr", flags.lr, 0.0, kAny);
+  check_range("--momentum", flags.momentum, 0.0, 1.0);
+  check_range("--dampening", flags.dampening, 0.0, 1.0);
+  check_range("--weight-decay", flags.weight_decay, 0.0, kAny);
+  if (flags.nesterov && (flags.momentum == 0 || flags.dampening != 0)) {
+    throw UsageError("--nesterov needs a --momentum above 0 and no --dampening");
+  }
+  return {flags.optimizer, flags.momentum, flags.dampening, flags.nesterov, flags.weight_decay};
+}
+
+}  // namespace
+
+SessionOptions session_options(const Flags& flags) {
+  SessionOptions options;
+  options.device = device_of(flags);
+  if (flags.threads < 0) throw UsageError("--threads {}: expected at least 1", flags.threads);
+  options.threads = flags.threads;
+  options.seed = flags.seed;
+  check_choice("--dtype", flags.dtype, {"f32", "f64"}, {"bf16", "f16", "tf32"});
+  check_choice("--on-nan", flags.on_nan, {"stop"}, {"skip"});
+  check_choice("--bn-variance", flags.bn_variance, {"population"}, {"sample"});
+  passes::PipelineOptions& pipeline = options.pipeline;
+  pipeline.dtype = flags.dtype == "f64" ? graph::DType::kFloat64 : graph::DType::kFloat32;
+  pipeline.dropout = !flags.no_dropout;
+  pipeline.respect_training_mode = flags.respect_training_mode;
+  pipeline.loss = loss_options(flags);
+  pipeline.optimizer = optimizer_options(flags);
+  pipeline.trainable.freeze = flags.freeze;
+  pipeline.trainable.train = flags.train;
+  return options;
+}
+
+LrSchedule lr_schedule(const Flags& flags) {
+  return LrSchedule::parse(flags.schedule, flags.warmup);
+}
+
+Augment augment_options(const Flags& flags) {
+  if (flags.augment.empty()) return {};
+  return as_usage("--augment", [&] { return parse_augment(flags.augment); });
+}
+
+AdaptOptions adapt_options(const Flags& flags) {
+  AdaptOptions options;
+  if (!flags.normalize.empty()) {
+    options.normalize = as_usage("--normalize", [&] { return parse_normalize(flags.normalize); });
+  }
+  options.scale = flags.raw_pixels ? PixelScale::kRaw : PixelScale::kUnit;
+  return options;
+}
+
+BatchSetup batch_setup(const Flags& flags, int64_t baked) {
+  BatchFlags given{flags.batch, flags.micro_batch, flags.accumulate, flags.replicas, {}};
+  if (!given.batch && !given.micro_batch) {
+    if (baked > 0 && given.accumulate) {
+      given.micro_batch = baked;
+    } else {
+      given.batch = baked > 0 ? baked : kDefaultBatch;
+    }
+  }
+  return as_usage("--batch", [&] { return resolve_batch(given); });
+}
+
+double base_lr(const Flags& flags, int64_t batch) {
+  check_choice("--lr-scaling", flags.lr_scaling, {"none", "linear", "sqrt"});
+  if (flags.lr_scaling == "none") {
+    if (flags.base_batch) throw UsageError("--base-batch goes with --lr-scaling linear or sqrt");
+    return flags.lr;
+  }
+  if (!flags.base_batch || *flags.base_batch < 1) {
+    throw UsageError("--lr-scaling {} needs --base-batch: the batch that --lr is meant for",
+                     flags.lr_scaling);
+  }
+  const double ratio = static_cast<double>(batch) / static_cast<double>(*flags.base_batch);
+  return flags.lr * (flags.lr_scaling == "linear" ? ratio : std::sqrt(ratio));
+}
+
+}  // namespace sardonyx::runtime

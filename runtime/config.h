@@ -1,0 +1,82 @@
+// From what the user typed to options, in one place for every command.
+//
+// `Flags` holds the values as given; nothing here reads a file. A value that is not known is
+// refused with near names, a part that isn't built yet by its name: no flag is ever ignored.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/batch_cut.h"
+#include "runtime/data/adapt.h"
+#include "runtime/data/augment.h"
+#include "runtime/lr_schedule.h"
+#include "runtime/session.h"
+
+namespace sardonyx::runtime {
+
+struct Flags {
+  std::string model;
+
+  std::string data, data_dir, normalize, augment;
+  ImageAxes data_axes = ImageAxes::kUnknown;  // of arrays whose file does not say
+  bool raw_pixels = false, drop_last = false, shuffle = true;
+
+  std::optional<int64_t> epochs, steps;
+  std::optional<int64_t> batch, accumulate, micro_batch;
+  int64_t replicas = 1;
+  std::vector<std::string> devices;
+  int threads = 0;  // 0: all cores
+
+  std::string loss = "cross_entropy", reduction = "mean", output, loss_output;
+  double label_smoothing = 0;
+  std::optional<int64_t> ignore_index;
+
+  std::string optimizer = "sgd";
+  double lr = 0.01, momentum = 0, dampening = 0, weight_decay = 0;
+  bool nesterov = false;
+  std::string schedule, warmup, lr_scaling = "none";
+  std::optional<int64_t> base_batch;
+
+  std::vector<std::string> freeze, train;
+  std::string bn_variance = "population";
+  bool respect_training_mode = false, no_dropout = false;
+
+  uint64_t seed = 0;
+  std::string dtype = "f32", on_nan = "stop";
+  bool direct_only = false, dry_run = false;
+
+  std::string save, log, plot;
+  int64_t eval_every = 1;
+  bool json = false;
+};
+
+// A flag that is known and refused.
+struct UnbuiltFlag {
+  enum class Group : uint8_t { kBatch, kDevice, kOptimizer, kModel, kRun, kFiles };
+  enum class Takes : uint8_t { kNothing, kValue };
+  const char* name;
+  Group group;
+  Takes takes;
+  const char* reason;  // "checkpoints are not built yet"
+};
+const std::vector<UnbuiltFlag>& unbuilt_flags();
+
+// Throw UsageError: unknown values, contradictions, parts that aren't built.
+SessionOptions session_options(const Flags& flags);
+// With warm-up and scaling checked; its length is set by the trainer.
+LrSchedule lr_schedule(const Flags& flags);
+Augment augment_options(const Flags& flags);
+// Without the type of the labels, which the loss decides (runtime/feed.h).
+AdaptOptions adapt_options(const Flags& flags);
+
+// The batch and its cut for a model whose input has `baked` rows (-1: any number): as given, else
+// the baked number, else kDefaultBatch.
+inline constexpr int64_t kDefaultBatch = 64;
+BatchSetup batch_setup(const Flags& flags, int64_t baked);
+// The base rate after --lr-scaling.
+double base_lr(const Flags& flags, int64_t batch);
+
+}  // namespace sardonyx::runtime

@@ -1,0 +1,24 @@
+// Loss and accuracy over a data set, in evaluation form.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "runtime/feed.h"
+#include "runtime/session.h"
+
+namespace sardonyx::runtime {
+
+// Sums over the data set in its order, in pieces of at most `chunk` rows: every sample exactly
+// once. Only a model with a baked batch leaves out a short last piece; the result's rows say so.
+EvalResult evaluate(Session& session, const Feed& feed, const std::shared_ptr<const Dataset>& data,
+                    int64_t chunk);
+// Says once what evaluate() will leave out.
+void notice_left_out(const Feed& feed, const Dataset& data);
+
+// Mean over what was counted; shares of correct answers, where the loss knows classes.
+double mean_loss(const EvalResult& result);
+std::optional<double> accuracy(const EvalResult& result);
+std::optional<double> top5_accuracy(const EvalResult& result);
+
+}  // namespace sardonyx::runtime

@@ -1,0 +1,46 @@
+// Between data sets and a session: which input takes the samples, what the labels must be, and a
+// loaded batch as the session's Batch. All that can be wrong with data is found here, before the
+// first step.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "runtime/config.h"
+#include "runtime/data/batch.h"
+#include "runtime/data/dataset.h"
+#include "runtime/session.h"
+
+namespace sardonyx::runtime {
+
+struct Feed {
+  std::string input;         // takes the samples
+  graph::TensorType type;    // of that input, as in the file
+  std::string labels_input;  // takes the labels when the file computes its own loss, else ""
+  graph::TensorType labels;  // its type
+
+  // Rows that the file demands; -1: any number.
+  int64_t baked_rows() const;
+};
+
+// Throws Error when the model doesn't take one tensor of samples.
+Feed find_feed(const Session& session, const Flags& flags);
+
+struct FedData {
+  std::shared_ptr<const Dataset> train, test;  // a part that wasn't asked for, or isn't there: null
+  std::string name;                            // "fashion-mnist"
+  int64_t parameters = 0;                      // elements that will be trained
+};
+
+// Training reads both parts.
+enum class DataUse : uint8_t { kTraining, kEvaluateTest, kEvaluateTrain };
+
+// Opens the data, fits them to the model, describes them to the session and checks every label
+// against the classes that the model tells apart. `rows`: of a micro-batch. Throws Error.
+FedData open_data(Session& session, const Feed& feed, const Flags& flags, int64_t rows,
+                  DataUse use);
+
+// Borrows the loaded rows.
+Batch session_batch(const Feed& feed, const Dataset& dataset, const LoadedBatch& loaded);
+
+}  // namespace sardonyx::runtime

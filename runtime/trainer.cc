@@ -1,0 +1,214 @@
+#include "runtime/trainer.h"
+
+#include <algorithm>
+#include <chrono>
+#include <numeric>
+
+#include "graph/support/error.h"
+#include "runtime/data/prefetch.h"
+#include "runtime/text.h"
+#include "runtime/usage.h"
+
+namespace sardonyx::runtime {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_between(Clock::time_point from, Clock::time_point to) {
+  return std::chrono::duration<double>(to - from).count();
+}
+
+bool counts_classes(const passes::LossOptions& loss) {
+  return loss.loss_output.empty() && loss.kind != "mse";
+}
+
+// Every piece must have exactly the number of rows that the file demands.
+void check_baked(int64_t baked, int64_t first_size, const std::vector<int64_t>& sizes,
+                 const CutOptions& cut) {
+  if (baked < 0) return;
+  for (const int64_t size : sizes) {
+    for (const int64_t rows : cut_batch(size, cut)[0]) {
+      if (rows == baked) continue;
+      if (size == first_size) {
+        throw Error(
+            "the model has the batch {} baked in, but the batch of {} is cut into pieces of {}; "
+            "use "
+            "--micro-batch {} and a --batch that is a multiple of it, or export with a dynamic "
+            "batch axis",
+            baked, size, rows, baked);
+      }
+      throw Error(
+          "the model has the batch {} baked in, but the last batch of an epoch has {} rows; add "
+          "--drop-last, or export with a dynamic batch axis",
+          baked, size);
+    }
+  }
+}
+
+}  // namespace
+
+TrainerOptions trainer_options(const Flags& flags, int64_t baked) {
+  if (flags.epochs && flags.steps) {
+    throw UsageError("--epochs {} and --steps {}: give one of them", *flags.epochs, *flags.steps);
+  }
+  for (const auto& [flag, value] :
+       {std::pair{"--epochs", flags.epochs}, {"--steps", flags.steps}}) {
+    if (value && *value < 1) throw UsageError("{} {}: expected at least 1", flag, *value);
+  }
+  if (flags.eval_every < 0) {
+    throw UsageError("--eval-every {}: expected a number of epochs, or 0 for never",
+                     flags.eval_every);
+  }
+  TrainerOptions options;
+  options.batch = batch_setup(flags, baked);
+  options.epochs = flags.epochs.value_or(1);
+  options.steps = flags.steps;
+  options.lr = base_lr(flags, options.batch.batch);
+  options.schedule = lr_schedule(flags);
+  options.seed = flags.seed;
+  options.order = flags.shuffle ? SampleOrder::kShuffled : SampleOrder::kSequential;
+  options.tail = flags.drop_last ? Tail::kDrop : Tail::kKeep;
+  options.eval_every = flags.eval_every;
+  return options;
+}
+
+// What one epoch adds up.
+struct Trainer::EpochSums {
+  double loss = 0, weight = 0, correct = 0, lr = 0;
+  int64_t steps = 0, rows = 0;
+  Clock::time_point start = Clock::now(), last = start;  // of the epoch, and end of the last step
+};
+
+Trainer::Trainer(Session& session, const Feed& feed, const FedData& data, TrainerOptions options)
+    : session_(session), feed_(feed), data_(data), options_(std::move(options)) {
+  CHECK(data_.train != nullptr, "there is nothing to train on");
+  const Sampler sampler(data_.train->size(), sampler_options());
+  if (data_.test != nullptr && options_.eval_every > 0) notice_left_out(feed_, *data_.test);
+  check_baked(feed_.baked_rows(), options_.batch.batch, sampler.batch_sizes(), options_.batch.cut);
+  info_.model = session_.model().path().filename().string() + " on " + data_.name;
+  info_.steps_per_epoch = sampler.batches_per_epoch();
+  info_.total_steps = options_.steps.value_or(options_.epochs * info_.steps_per_epoch);
+  info_.epochs = (info_.total_steps + info_.steps_per_epoch - 1) / info_.steps_per_epoch;
+  info_.samples = data_.train->size();
+  info_.parameters = data_.parameters;
+  options_.schedule.set_length(info_.steps_per_epoch, info_.total_steps);
+}
+
+SamplerOptions Trainer::sampler_options() const {
+  return {options_.batch.batch, options_.seed, options_.order, options_.tail};
+}
+
+void Trainer::prepare() {
+  std::vector<Cut> cuts;
+  for (const int64_t size : Sampler(data_.train->size(), sampler_options()).batch_sizes()) {
+    cuts.push_back(cut_batch(size, options_.batch.cut));
+  }
+  session_.prepare_training(cuts);
+}
+
+int64_t Trainer::largest_micro_batch() const {
+  const Cut cut = cut_batch(options_.batch.batch, options_.batch.cut);
+  return *std::max_element(cut[0].begin(), cut[0].end());
+}
+
+bool Trainer::wants_evaluation(int64_t epoch) const {
+  if (data_.test == nullptr || options_.eval_every == 0) return false;
+  return epoch == info_.epochs || epoch % options_.eval_every == 0;
+}
+
+RunSummary Trainer::run(const std::vector<TrainListener*>& listeners,
+                        const std::function<bool()>& stop) {
+  listeners_ = listeners;
+  PrefetchOptions ahead;
+  ahead.batches = info_.total_steps;
+  Prefetcher prefetcher(data_.train, Sampler(data_.train->size(), sampler_options()), ahead);
+  prepare();
+  tell([&](TrainListener& listener) { listener.begin(info_); });
+  RunSummary summary;
+  double seconds = 0;
+  for (int64_t epoch = 1; epoch <= info_.epochs && summary.done; ++epoch) {
+    EpochSums sums;
+    summary.done = train_epoch(epoch, prefetcher, stop, sums);
+    if (!summary.done) break;
+    const EpochRecord record = close_epoch(epoch, sums);
+    seconds += record.seconds;
+    summary.seconds_per_epoch = seconds / static_cast<double>(epoch);
+    if (record.test_accuracy) {
+      summary.best_test_accuracy =
+          std::max(summary.best_test_accuracy.value_or(0.0), *record.test_accuracy);
+    }
+    tell([&](TrainListener& listener) { listener.epoch(record); });
+    summary.done = epoch == info_.epochs || !stop();
+  }
+  summary.step = step_;
+  summary.devices = {session_.options().device};
+  summary.planned_bytes = session_.planned_bytes();
+  summary.peak_bytes = peak_rss_bytes();
+  return summary;
+}
+
+// False: stopped before the epoch's end.
+bool Trainer::train_epoch(int64_t epoch, Prefetcher& prefetcher, const std::function<bool()>& stop,
+                          EpochSums& sums) {
+  for (bool more = true; more && step_ < info_.total_steps;) {
+    const LoadedBatch* loaded = prefetcher.next();
+    CHECK(loaded != nullptr, "the loader ended before step {}", step_ + 1);
+    more = !loaded->last_of_epoch;
+    StepRecord record = step(*loaded, sums);
+    record.epoch = epoch;
+    tell([&](TrainListener& listener) { listener.step(record); });
+    if (stop() && more && step_ < info_.total_steps) return false;
+  }
+  return true;
+}
+
+StepRecord Trainer::step(const LoadedBatch& loaded, EpochSums& sums) {
+  const double lr = options_.schedule.rate(options_.lr, step_);
+  const StepResult result =
+      session_.train_step(session_batch(feed_, *data_.train, loaded),
+                          cut_batch(loaded.slice.count, options_.batch.cut), lr);
+  const Clock::time_point now = Clock::now();
+  ++step_;
+  sums.loss += result.loss_sum;
+  sums.weight += result.weight;
+  sums.correct += result.correct;
+  sums.rows += result.rows;
+  sums.lr = lr;
+  StepRecord record;
+  record.step = step_;
+  record.step_in_epoch = ++sums.steps;
+  record.loss = result.loss;
+  record.lr = lr;
+  record.grad_norm = result.grad_norm;
+  if (counts_classes(session_.options().pipeline.loss) && result.weight > 0) {
+    record.accuracy = result.correct / result.weight;
+  }
+  record.images_per_s =
+      static_cast<double>(result.rows) / std::max(seconds_between(sums.last, now), 1e-9);
+  sums.last = now;
+  return record;
+}
+
+EpochRecord Trainer::close_epoch(int64_t epoch, const EpochSums& sums) {
+  EpochRecord record;
+  record.epoch = epoch;
+  record.step = step_;
+  record.lr = sums.lr;
+  if (sums.weight > 0) {
+    record.train_loss = sums.loss / sums.weight;
+    const bool classes = counts_classes(session_.options().pipeline.loss);
+    if (classes) record.train_accuracy = sums.correct / sums.weight;
+  }
+  record.seconds = seconds_between(sums.start, sums.last);
+  record.images_per_s = static_cast<double>(sums.rows) / std::max(record.seconds, 1e-9);
+  if (!wants_evaluation(epoch)) return record;
+  tell([](TrainListener& listener) { listener.evaluation_begins(); });
+  const EvalResult result = evaluate(session_, feed_, data_.test, largest_micro_batch());
+  record.test_loss = mean_loss(result);
+  record.test_accuracy = accuracy(result);
+  record.test_top5_accuracy = top5_accuracy(result);
+  return record;
+}
+
+}  // namespace sardonyx::runtime

@@ -1,0 +1,75 @@
+// The loop of training: batches from a data set through a session's steps, an evaluation after each
+// epoch, records to listeners. What a step is stands in runtime/session.h; how results are shown,
+// in the listeners.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "runtime/batch_cut.h"
+#include "runtime/data/sampler.h"
+#include "runtime/evaluate.h"
+#include "runtime/feed.h"
+#include "runtime/lr_schedule.h"
+#include "runtime/metrics.h"
+#include "runtime/session.h"
+
+namespace sardonyx::runtime {
+
+class Prefetcher;
+
+struct TrainerOptions {
+  BatchSetup batch;
+  // One of the two: whole epochs, or steps (the last epoch may stay unfinished).
+  int64_t epochs = 1;
+  std::optional<int64_t> steps;
+  double lr = 0.01;
+  LrSchedule schedule;
+  uint64_t seed = 0;
+  SampleOrder order = SampleOrder::kShuffled;
+  Tail tail = Tail::kKeep;
+  int64_t eval_every = 1;  // epochs; the last one is always evaluated; 0: none is
+};
+
+// From flags; throws UsageError. `baked`: as Feed::baked_rows().
+TrainerOptions trainer_options(const Flags& flags, int64_t baked);
+
+class Trainer {
+ public:
+  // The session, the data and the listeners outlive the trainer. Throws Error for lengths that make
+  // no sense, and for a short last batch that a baked batch can't take.
+  Trainer(Session& session, const Feed& feed, const FedData& data, TrainerOptions options);
+
+  const RunInfo& info() const { return info_; }
+  // Builds all plans. Called by run(); earlier for reports without a step.
+  void prepare();
+  // Until the end, or until `stop` gives true after a step (then done is false). Everything is
+  // reported except end(): the caller adds to the summary what it saved.
+  RunSummary run(const std::vector<TrainListener*>& listeners, const std::function<bool()>& stop);
+
+ private:
+  struct EpochSums;
+  SamplerOptions sampler_options() const;
+  bool train_epoch(int64_t epoch, Prefetcher& prefetcher, const std::function<bool()>& stop,
+                   EpochSums& sums);
+  StepRecord step(const LoadedBatch& loaded, EpochSums& sums);
+  EpochRecord close_epoch(int64_t epoch, const EpochSums& sums);
+  bool wants_evaluation(int64_t epoch) const;
+  int64_t largest_micro_batch() const;
+  template <class Call>
+  void tell(Call&& call) const {
+    for (TrainListener* listener : listeners_) call(*listener);
+  }
+
+  Session& session_;
+  const Feed& feed_;
+  const FedData& data_;
+  TrainerOptions options_;
+  RunInfo info_;
+  std::vector<TrainListener*> listeners_;
+  int64_t step_ = 0;
+};
+
+}  // namespace sardonyx::runtime

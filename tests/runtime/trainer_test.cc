@@ -1,0 +1,249 @@
+// The loop of training on synthetic data: which steps, which records, what can't be trained.
+#include "runtime/trainer.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "graph/onnx_export.h"
+#include "graph/support/error.h"
+#include "graph/support/log.h"
+#include "models/lenet.h"
+#include "runtime/usage.h"
+#include "tests/support/onnx_sketch.h"
+
+namespace sardonyx::runtime {
+namespace {
+
+using sardonyx::testing::error_of;
+
+struct Recorder : TrainListener {
+  RunInfo info;
+  std::vector<StepRecord> steps;
+  std::vector<EpochRecord> epochs;
+  void begin(const RunInfo& run) override { info = run; }
+  void step(const StepRecord& record) override { steps.push_back(record); }
+  void epoch(const EpochRecord& record) override { epochs.push_back(record); }
+};
+
+Flags small_run() {
+  Flags flags;
+  flags.model = "lenet.onnx";
+  flags.data = "synthetic:100";
+  flags.batch = 32;
+  flags.lr = 0.05;
+  flags.threads = 1;
+  return flags;
+}
+
+// A LeNet for 1 x 16 x 16 images; `rows`: a baked batch.
+std::unique_ptr<Session> open_session(const Flags& flags, int64_t rows = -1) {
+  models::ImageModel options;
+  options.height = options.width = 16;
+  options.init = models::parse_init("kaiming", 3);
+  auto graph = models::lenet(options);
+  if (rows > 0) {
+    graph->inputs()[0]->type.dims[0] = graph::Dim(rows);
+    graph->outputs()[0]->type.dims[0] = graph::Dim(rows);
+  }
+  return std::make_unique<Session>(graph::Model::from_bytes(graph::to_onnx_bytes(*graph)),
+                                   session_options(flags));
+}
+
+struct Result {
+  Recorder recorder;
+  RunSummary summary;
+  std::unique_ptr<Session> session;
+};
+
+Result train(const Flags& flags, int64_t baked = -1, int64_t stop_after = INT64_MAX) {
+  Result result;
+  result.session = open_session(flags, baked);
+  const Feed feed = find_feed(*result.session, flags);
+  const TrainerOptions options = trainer_options(flags, feed.baked_rows());
+  const int64_t rows = cut_batch(options.batch.batch, options.batch.cut)[0][0];
+  const FedData data = open_data(*result.session, feed, flags, rows, DataUse::kTraining);
+  Trainer trainer(*result.session, feed, data, options);
+  result.summary = trainer.run({&result.recorder}, [&] {
+    return static_cast<int64_t>(result.recorder.steps.size()) >= stop_after;
+  });
+  return result;
+}
+
+std::vector<double> losses(const Result& result) {
+  std::vector<double> values;
+  for (const StepRecord& record : result.recorder.steps) values.push_back(record.loss);
+  return values;
+}
+
+TEST(Trainer, an_epoch_takes_every_sample_once_and_ends_with_an_evaluation) {
+  Flags flags = small_run();
+  flags.epochs = 2;
+  const Result result = train(flags);
+  const Recorder& seen = result.recorder;
+  EXPECT_EQ(seen.info.steps_per_epoch, 4);  // 32 + 32 + 32 + 4
+  EXPECT_EQ(seen.info.total_steps, 8);
+  EXPECT_EQ(seen.info.samples, 100);
+  ASSERT_EQ(seen.steps.size(), 8u);
+  EXPECT_EQ(seen.steps[5].step, 6);
+  EXPECT_EQ(seen.steps[5].epoch, 2);
+  EXPECT_EQ(seen.steps[5].step_in_epoch, 2);
+  ASSERT_EQ(seen.epochs.size(), 2u);
+  EXPECT_EQ(seen.epochs[0].step, 4);
+  EXPECT_TRUE(seen.epochs[0].test_accuracy.has_value());
+  EXPECT_TRUE(seen.epochs[0].test_top5_accuracy.has_value());
+  EXPECT_GT(seen.epochs[1].images_per_s, 0);
+  EXPECT_TRUE(result.summary.done);
+  EXPECT_EQ(result.summary.devices, std::vector<std::string>{"cpu"});
+  EXPECT_GT(result.summary.planned_bytes, 0u);
+}
+
+TEST(Trainer, training_loss_of_an_epoch_is_the_mean_over_samples_not_over_steps) {
+  const Result result = train(small_run());
+  const std::vector<double> step = losses(result);
+  const double mean = (32 * (step[0] + step[1] + step[2]) + 4 * step[3]) / 100;
+  EXPECT_NEAR(result.recorder.epochs[0].train_loss, mean, 1e-6);
+}
+
+TEST(Trainer, learns_the_patterns_of_synthetic_data) {
+  Flags flags = small_run();
+  flags.data = "synthetic:500";
+  flags.epochs = 10;
+  const Result result = train(flags);
+  EXPECT_LT(result.recorder.epochs.back().train_loss,
+            0.5 * result.recorder.epochs.front().train_loss);
+  EXPECT_GT(result.summary.best_test_accuracy.value_or(0), 0.5);
+}
+
+TEST(Trainer, steps_may_end_inside_an_epoch) {
+  Flags flags = small_run();
+  flags.steps = 6;
+  const Result result = train(flags);
+  ASSERT_EQ(result.recorder.epochs.size(), 2u);
+  EXPECT_EQ(result.recorder.epochs[1].step, 6);
+  EXPECT_TRUE(result.recorder.epochs[1].test_loss.has_value());
+  EXPECT_TRUE(result.summary.done);
+}
+
+TEST(Trainer, accumulation_gives_the_step_of_the_whole_batch) {
+  Flags flags = small_run();
+  flags.dtype = "f64";
+  flags.momentum = 0.9;
+  const std::vector<double> whole = losses(train(flags));
+  flags.accumulate = 3;
+  const std::vector<double> pieces = losses(train(flags));
+  ASSERT_EQ(whole.size(), pieces.size());
+  for (size_t i = 0; i < whole.size(); ++i) EXPECT_NEAR(whole[i], pieces[i], 1e-12) << i;
+}
+
+TEST(Trainer, same_seed_same_bits_another_seed_another_order) {
+  Flags flags = small_run();
+  const std::vector<double> first = losses(train(flags));
+  EXPECT_EQ(first, losses(train(flags)));
+  flags.seed = 1;
+  EXPECT_NE(first, losses(train(flags)));
+}
+
+TEST(Trainer, stops_after_the_step_in_progress) {
+  const Result result = train(small_run(), -1, 2);
+  EXPECT_FALSE(result.summary.done);
+  EXPECT_EQ(result.summary.step, 2);
+  EXPECT_EQ(result.recorder.steps.size(), 2u);
+  EXPECT_TRUE(result.recorder.epochs.empty());
+  EXPECT_EQ(result.session->steps(), 2);
+}
+
+TEST(Trainer, stop_with_the_last_step_is_a_finished_run) {
+  const Result result = train(small_run(), -1, 4);
+  EXPECT_TRUE(result.summary.done);
+  EXPECT_EQ(result.recorder.epochs.size(), 1u);
+}
+
+TEST(Trainer, rate_follows_schedule_warmup_and_scaling) {
+  Flags flags = small_run();
+  flags.epochs = 2;
+  flags.schedule = "step:1,0.5";
+  flags.warmup = "2steps";
+  flags.lr_scaling = "linear";
+  flags.base_batch = 64;  // lr 0.05 * 32 / 64
+  const Result result = train(flags);
+  std::vector<double> rates;
+  for (const StepRecord& record : result.recorder.steps) rates.push_back(record.lr);
+  const std::vector<double> expected = {0.0125, 0.025,  0.025,  0.025,
+                                        0.0125, 0.0125, 0.0125, 0.0125};
+  ASSERT_EQ(rates.size(), expected.size());
+  for (size_t i = 0; i < rates.size(); ++i) EXPECT_NEAR(rates[i], expected[i], 1e-15) << i;
+}
+
+TEST(Trainer, evaluates_every_so_many_epochs_and_at_the_end) {
+  Flags flags = small_run();
+  flags.epochs = 3;
+  flags.eval_every = 2;
+  const Result result = train(flags);
+  EXPECT_FALSE(result.recorder.epochs[0].test_loss);
+  EXPECT_TRUE(result.recorder.epochs[1].test_loss);
+  EXPECT_TRUE(result.recorder.epochs[2].test_loss);
+  flags.eval_every = 0;
+  EXPECT_FALSE(train(flags).recorder.epochs[2].test_loss);
+}
+
+TEST(Trainer, a_baked_batch_is_the_default_and_needs_whole_batches) {
+  Flags flags = small_run();
+  flags.batch.reset();
+  const auto run = [&] { train(flags, 24); };
+  EXPECT_EQ(error_of(run).substr(0, 75),
+            "the model has the batch 24 baked in, but the last batch of an epoch has 4 r");
+  flags.drop_last = true;
+  flags.data = "synthetic:500";
+  std::vector<std::string> notices;
+  const support::ScopedLogSink sink(
+      [&](support::LogLevel, std::string_view line) { notices.emplace_back(line); });
+  const Result result = train(flags, 24);
+  EXPECT_EQ(result.recorder.info.steps_per_epoch, 20);
+  EXPECT_TRUE(result.recorder.epochs[0].test_loss.has_value());
+  EXPECT_NE(std::find(notices.begin(), notices.end(),
+                      "evaluation leaves out the last 4 of 100 samples: the model has the batch "
+                      "24 baked in"),
+            notices.end())
+      << (notices.empty() ? "" : notices.back());
+}
+
+TEST(Trainer, a_baked_batch_is_accumulated_when_the_batch_is_a_multiple) {
+  Flags flags = small_run();
+  flags.batch = 50;
+  flags.micro_batch = 25;
+  EXPECT_EQ(train(flags, 25).recorder.steps.size(), 2u);
+  flags.micro_batch.reset();
+  EXPECT_EQ(error_of([&] { train(flags, 25); }).substr(0, 80),
+            "the model has the batch 25 baked in, but the batch of 50 is cut into pieces of 5");
+}
+
+TEST(Trainer, contradicting_flags_are_usage_errors) {
+  Flags flags = small_run();
+  flags.epochs = 1;
+  flags.steps = 1;
+  EXPECT_THROW(trainer_options(flags, -1), UsageError);
+  flags.steps.reset();
+  flags.epochs = 0;
+  EXPECT_THROW(trainer_options(flags, -1), UsageError);
+  flags.epochs = 1;
+  flags.lr_scaling = "linear";
+  EXPECT_EQ(error_of([&] { trainer_options(flags, -1); }),
+            "--lr-scaling linear needs --base-batch: the batch that --lr is meant for");
+}
+
+TEST(Trainer, evaluation_counts_every_sample_once) {
+  const Flags flags = small_run();
+  const auto session = open_session(flags);
+  const Feed feed = find_feed(*session, flags);
+  const FedData data = open_data(*session, feed, flags, 32, DataUse::kEvaluateTrain);
+  const EvalResult pieces = evaluate(*session, feed, data.train, 32);
+  const EvalResult whole = evaluate(*session, feed, data.train, 100);
+  EXPECT_EQ(pieces.rows, 100);
+  EXPECT_EQ(pieces.weight, 100);
+  EXPECT_EQ(pieces.correct, whole.correct);
+  EXPECT_NEAR(mean_loss(pieces), mean_loss(whole), 1e-5);
+}
+
+}  // namespace
+}  // namespace sardonyx::runtime
