@@ -73,6 +73,7 @@ struct PipelineOptions {
   int64_t block = -1;
   // -1 chosen by the target, 0 plain everywhere, 16: lanes wherever a kernel allows.
   int64_t lanes = -1;
+  bool direct_only = false;     // --direct-only: no kernel that rounds in another basis (Winograd)
   bool reference_only = false;  // only reference kernels (the oracle of whole-graph tests)
 };
 

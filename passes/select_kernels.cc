@@ -23,6 +23,7 @@ Choice choose(const Node& node, const std::vector<ops::KernelRequest>& requests,
         kernel->layouts != ops::Layouts::kAny) {
       continue;
     }
+    if (context.options.direct_only && kernel->rounding != ops::Rounding::kSum) continue;
     std::optional<std::string> reason;
     for (const ops::KernelRequest& request : requests) {
       if (!reason) reason = ops::declines(*kernel, request);

@@ -339,6 +339,20 @@ std::optional<std::string> declines_direct(const KernelRequest& request) {
   return std::nullopt;
 }
 
+// Expected speed of Winograd in tiles of 4x4 against the direct sum, from measurements on one core
+// with AVX-512: it saves 3/4 of the products, but turns 36 values per tile and channel, and the
+// whole filter in every run. Tiles that hang over the border count in full.
+double winograd_gain(const ConvGeometry& g) {
+  const auto tiles_along = [](int64_t cells) { return static_cast<double>((cells + 3) / 4); };
+  const auto channels = static_cast<double>(g.channels), outputs = static_cast<double>(g.outputs);
+  const double tiles =
+      static_cast<double>(g.batch) * tiles_along(g.window.out[0]) * tiles_along(g.window.out[1]);
+  constexpr double kFlopsPerNs = 225, kTurnNs = 11.3, kFilterNs = 35;
+  const double winograd = 72 * tiles * channels * outputs / kFlopsPerNs +
+                          kTurnNs * tiles * (channels + outputs) + kFilterNs * channels * outputs;
+  return g.flops() / kFlopsPerNs / winograd;
+}
+
 std::function<std::optional<std::string>(const KernelRequest&)> declines_winograd(Decode decode) {
   return [decode](const KernelRequest& request) -> std::optional<std::string> {
     if (auto reason = declines_direct(request)) return reason;
@@ -350,6 +364,7 @@ std::function<std::optional<std::string>(const KernelRequest&)> declines_winogra
     }
     if (g.channels % 16 != 0 || g.outputs % 16 != 0) return "Winograd needs channels in sixteens";
     if (!__builtin_cpu_supports("avx512f")) return "Winograd needs AVX-512";
+    if (winograd_gain(g) < 1.15) return "Winograd does not pay for so few or so small images";
     return std::nullopt;
   };
 }
@@ -365,15 +380,16 @@ void add_kernels(KernelRegistry& kernels, KernelDef kernel, Pass pass, Decode de
       return std::make_unique<ImagePass>(g, pass, algorithm, bias);
     };
   };
-  kernel.name = "conv.onednn";
-  kernel.declines = declines_direct;
-  kernel.create = creator(Algorithm::kDirect);
-  kernels.add(kernel);
-  // Faster on large 3x3 layers, but rounds differently: only where it is asked for by name.
+  // First: where it doesn't decline it is the faster one.
   kernel.name = "conv.onednn_winograd";
-  kernel.speed = Speed::kPlain;
+  kernel.rounding = Rounding::kTransformed;
   kernel.declines = declines_winograd(decode);
   kernel.create = creator(Algorithm::kWinograd);
+  kernels.add(kernel);
+  kernel.name = "conv.onednn";
+  kernel.rounding = Rounding::kSum;
+  kernel.declines = declines_direct;
+  kernel.create = creator(Algorithm::kDirect);
   kernels.add(std::move(kernel));
 }
 

@@ -97,12 +97,16 @@ enum class Layouts : uint8_t {
 // Preference among kernels that accept: higher first.
 enum class Speed : uint8_t { kReference = 0, kPlain = 10, kOptimised = 20, kBest = 30 };
 
+// How a sum of products is rounded: as a sum, or in another basis (Winograd), a few times more.
+enum class Rounding : uint8_t { kSum, kTransformed };
+
 struct KernelDef {
   std::string domain, op;
   std::string name;  // "conv.ref", "conv.onednn", "conv.lanes"; unique together with op
   Device device = Device::kCpu;
   Speed speed = Speed::kReference;
   Layouts layouts = Layouts::kPlain;
+  Rounding rounding = Rounding::kSum;
   // Honours CpuContext::accumulate for output 0.
   bool accumulates = false;
   // (output, input) pairs that may share memory: an element is read before it is written.
