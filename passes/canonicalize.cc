@@ -1,6 +1,7 @@
 // canonicalize: each room brings its accepted opset forms to the newest one. Unknown operators are
 // left alone; infer_shapes lists them.
 #include "ops/core/normalize.h"
+#include "passes/node_opset.h"
 #include "passes/pass.h"
 
 namespace sardonyx::passes {
@@ -12,9 +13,12 @@ bool canonicalize(graph::Graph& graph, PassContext&) {
   for (graph::Node* node : nodes) {
     if (node->domain == "ai.onnx") node->domain.clear();
     const ops::OpDef* op = ops::OpRegistry::get().find(*node);
+    const auto of_graph = graph.opsets.find(node->domain);
+    const int64_t opset =
+        node->get_int(kOpsetOfNode, of_graph == graph.opsets.end() ? 1 : of_graph->second);
+    node->attributes.erase(kOpsetOfNode);
     if (op == nullptr || !op->normalize) continue;
-    const auto opset = graph.opsets.find(node->domain);
-    ops::NormalizeContext context(*node, opset == graph.opsets.end() ? 1 : opset->second);
+    ops::NormalizeContext context(*node, opset);
     with_context([&] { return "reading node " + node->label(); }, [&] { op->normalize(context); });
   }
   return !nodes.empty();

@@ -3,6 +3,7 @@
 // the body.
 #include "graph/names.h"
 #include "graph/support/error.h"
+#include "passes/node_opset.h"
 #include "passes/pass.h"
 
 namespace sardonyx::passes {
@@ -31,12 +32,14 @@ class Inliner {
   Inliner(Graph& graph, const PassContext& context) : graph_(graph), context_(context) {}
 
   bool run() {
+    if (context_.functions == nullptr || context_.functions->empty()) return false;
+    const auto labels = graph::call_labels(graph_, *context_.functions);
     std::vector<Node*> nodes;
     for (Node& node : graph_.nodes()) nodes.push_back(&node);
     bool changed = false;
     for (Node* node : nodes) {
       if (const Function* function = function_of(context_, *node)) {
-        expand(node, *function, node->name.empty() ? node->op : node->name, 1);
+        expand(node, *function, labels.at(node), 1);
         changed = true;
       }
     }
@@ -52,7 +55,13 @@ class Inliner {
     for (size_t i = 0; i < function.inputs.size(); ++i) {
       values[function.inputs[i]] = call->input(static_cast<int>(i));
     }
-    std::vector<std::pair<Node*, const Function*>> inner_calls;
+    const auto labels = graph::call_labels(*function.body, *context_.functions);
+    struct InnerCall {
+      Node* node;
+      const Function* function;
+      std::string path;
+    };
+    std::vector<InnerCall> inner_calls;
     for (const Node& body_node : function.body->nodes()) {
       if (++inlined_ > kMaxInlinedNodes) {
         throw Error("the model-local functions expand to more than {} nodes", kMaxInlinedNodes);
@@ -63,11 +72,18 @@ class Inliner {
     }
     for (size_t i = 0; i < function.outputs.size(); ++i) {
       Value* output = call->output(static_cast<int>(i));
-      if (output != nullptr) hand_over(call, static_cast<int>(i), values.at(function.outputs[i]));
+      if (output == nullptr) continue;
+      Value* inner = values.at(function.outputs[i]);
+      if (inner == nullptr) {
+        throw Error(
+            "node {}: output {} of function {} is its input '{}', which this call leaves out",
+            call->label(), i, function.name, function.outputs[i]);
+      }
+      hand_over(call, static_cast<int>(i), inner);
     }
     graph_.remove(call);
-    for (const auto& [node, inner] : inner_calls) {
-      expand(node, *inner, path + "/" + (node->name.empty() ? node->op : node->name), depth + 1);
+    for (const InnerCall& inner : inner_calls) {
+      expand(inner.node, *inner.function, inner.path, depth + 1);
     }
   }
 
@@ -81,7 +97,8 @@ class Inliner {
     graph_.drop_output_value(call, slot);
     if (rename && graph_.find(name) == nullptr) {
       graph_.rename(inner, name);
-      inner->origin = origin;
+      // The weight of a Constant node stays where it stands in the file.
+      if (inner->origin.kind != graph::Origin::Kind::kConstantNode) inner->origin = origin;
     }
   }
 
@@ -100,6 +117,7 @@ class Inliner {
     copy->name = body_node.name.empty() ? "" : path + "/" + body_node.name;
     copy->origin = body_node.origin;
     copy->origin.path = path;
+    keep_opset(*copy, function);
     for (const auto& [name, attribute] : body_node.attributes) {
       copy_attribute(*copy, name, attribute, call, function);
     }
@@ -111,6 +129,15 @@ class Inliner {
       copy->output(i)->origin.path = path;
     }
     return copy;
+  }
+
+  // A function may be written for another version of a domain than the model; canonicalize reads
+  // this.
+  void keep_opset(Node& copy, const Function& function) {
+    const auto own = function.opsets.find(copy.domain);
+    if (own == function.opsets.end()) return;
+    const auto [model, absent] = graph_.opsets.try_emplace(copy.domain, own->second);
+    if (!absent && model->second != own->second) copy.attributes[kOpsetOfNode] = own->second;
   }
 
   static void copy_attribute(Node& copy, const std::string& name, const graph::Attribute& attribute,
