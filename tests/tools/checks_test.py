@@ -78,7 +78,6 @@ class Layers(CheckTest):
         for room, included in [
             ("conv", "ops/pool/pool.h"),
             ("core", "ops/conv/conv.h"),
-            ("conv", "ops/registry.h"),
         ]:
             with self.subTest(room=room, included=included):
                 file = f"ops/{room}/a.cc"
