@@ -149,8 +149,10 @@ class Differentiator {
     // keeps its name.
     const bool made_here = dx->producer != nullptr && dx->producer->forward_node == node.label() &&
                            named_.insert(dx).second;
-    if (made_here) graph_.rename(dx, graph::fresh_name(graph_, "d" + x->name));
-    contributions_[x].push_back(dx);
+    std::vector<Value*>& parts = contributions_[x];
+    const std::string name = "d" + x->name + (parts.empty() ? "" : ".part");
+    if (made_here) graph_.rename(dx, graph::fresh_name(graph_, name));
+    parts.push_back(dx);
   }
 
   Value* joined(Value* value) {
@@ -158,6 +160,12 @@ class Differentiator {
     if (it == contributions_.end()) return nullptr;
     std::vector<Value*>& parts = it->second;
     if (parts.size() > 1) {
+      // The sum gets the name of the gradient; what it joins are its parts.
+      for (Value* part : parts) {
+        if (named_.contains(part) && part->name == "d" + value->name) {
+          graph_.rename(part, graph::fresh_name(graph_, part->name + ".part"));
+        }
+      }
       b_.set_forward_node("");
       Value* sum = b_.op("Sum", parts, {}, "d" + value->name);
       named_.insert(sum);

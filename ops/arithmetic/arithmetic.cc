@@ -228,6 +228,8 @@ void register_arithmetic(OpRegistry& ops) {
     OpDef op = standard(entry, {{"A"}, {"B"}});
     op.attributes = {kLegacyAttribute};
     op.normalize = normalize_broadcast;
+    op.preprocessing = op.name != "Pow";
+    op.adds = op.name == "Add";
     ops.add(std::move(op));
   }
   for (const Entry& entry : kVariadic) {

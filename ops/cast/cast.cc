@@ -86,6 +86,7 @@ OpDef definition(std::string name, std::string doc, std::vector<int> since) {
                    {"round_mode", "string, default \"up\": concerns 8-bit floats only"}};
   op.infer = infer_cast;
   op.gradient = gradient(cast_gradient);
+  op.preprocessing = true;
   return op;
 }
 
@@ -95,6 +96,7 @@ void register_cast(OpRegistry& ops) {
   OpDef cast =
       definition("Cast", "The same numbers in another type.", {1, 6, 9, 13, 19, 21, 23, 24, 25});
   cast.attributes.insert(cast.attributes.begin(), {"to", "int: element type of the output"});
+  cast.dtype_attributes = {"to"};
   cast.normalize = normalize_cast;
   cast.batch = rows;
   ops.add(std::move(cast));
