@@ -53,12 +53,10 @@ class AugmentedDataset final : public Dataset {
   std::span<const std::byte> sample(const Pick& pick, std::span<std::byte> room) const override {
     ScratchRow scratch(room.size());
     std::span<const std::byte> from = data_->sample(pick, scratch.bytes());
-    PhiloxCounter bits = random_block(seed_, Purpose::kAugment, static_cast<uint64_t>(pick.index),
-                                      static_cast<uint32_t>(pick.epoch));
-    int64_t places = 2 * options_.crop + 1;
-    int64_t down = offset(bits[0], places);
-    int64_t right = offset(bits[1], places);
-    bool mirror = options_.flip == Flip::kHorizontal && (bits[2] & 1) != 0;
+    RandomSequence random(data_stream(seed_, Purpose::kAugment, pick.epoch), pick.index);
+    int64_t down = offset(random);
+    int64_t right = offset(random);
+    bool mirror = options_.flip == Flip::kHorizontal && random.below(2) == 1;
     int64_t row_bytes = geometry_.width * geometry_.pixel;
     for (int64_t plane = 0; plane < geometry_.planes; ++plane) {
       for (int64_t y = 0; y < geometry_.height; ++y) {
@@ -82,9 +80,9 @@ class AugmentedDataset final : public Dataset {
 
  private:
   // In [-crop, crop].
-  int64_t offset(uint32_t bits, int64_t places) const {
-    return static_cast<int64_t>(uint64_t{bits} * static_cast<uint64_t>(places) >> 32) -
-           options_.crop;
+  int64_t offset(RandomSequence& random) const {
+    uint64_t places = static_cast<uint64_t>(2 * options_.crop + 1);
+    return static_cast<int64_t>(random.below(places)) - options_.crop;
   }
 
   void move_row(const std::byte* from, int64_t right, bool mirror, std::byte* to) const {

@@ -1,32 +1,18 @@
-// Random numbers of the data side: Philox4x32-10, a counter-based generator (Salmon, Moraes, Dror,
-// Shaw, "Parallel random numbers: as easy as 1, 2, 3", 2011).
+// Random numbers of the data side, over the counter-based generator of ops/core/random.h.
 //
-// A number is a pure function of (seed, purpose, index), so any thread or process can compute any
-// of them. Orders and synthetic samples of saved runs depend on these bits: they must never change.
+// A number is a pure function of (seed, epoch, purpose, index, position), so any thread or process
+// can compute any of them. Orders and samples of saved runs depend on it: it must never change.
 #pragma once
 
 #include <array>
 #include <cstdint>
 
+#include "ops/core/random.h"
+
 namespace sardonyx::runtime {
 
-using PhiloxCounter = std::array<uint32_t, 4>;
-using PhiloxKey = std::array<uint32_t, 2>;
-
-inline PhiloxCounter philox(PhiloxCounter counter, PhiloxKey key) {
-  for (int round = 0; round < 10; ++round) {
-    uint64_t a = uint64_t{0xD2511F53u} * counter[0];
-    uint64_t b = uint64_t{0xCD9E8D57u} * counter[2];
-    counter = {static_cast<uint32_t>(b >> 32) ^ counter[1] ^ key[0], static_cast<uint32_t>(b),
-               static_cast<uint32_t>(a >> 32) ^ counter[3] ^ key[1], static_cast<uint32_t>(a)};
-    key[0] += 0x9E3779B9u;
-    key[1] += 0xBB67AE85u;
-  }
-  return counter;
-}
-
 // What a stream is for; streams of different purposes are independent.
-enum class Purpose : uint32_t {
+enum class Purpose : uint64_t {
   kOrder = 1,
   kSyntheticPattern = 2,
   kSyntheticNoise = 3,
@@ -34,24 +20,37 @@ enum class Purpose : uint32_t {
   kAugment = 5,
 };
 
-// 128 random bits: block `index` of the stream (seed, purpose, stream).
-inline PhiloxCounter random_block(uint64_t seed, Purpose purpose, uint64_t stream, uint32_t index) {
-  return philox({index, static_cast<uint32_t>(stream), static_cast<uint32_t>(stream >> 32),
-                 static_cast<uint32_t>(purpose)},
-                {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)});
+inline uint64_t data_stream(uint64_t seed, Purpose purpose, int64_t epoch) {
+  return ops::stream_key(seed, static_cast<uint64_t>(epoch), static_cast<uint64_t>(purpose));
 }
 
-// Number `index` (below 2^33) of a stream; two numbers share a block.
-inline uint64_t random_u64(uint64_t seed, Purpose purpose, uint64_t stream, uint64_t index) {
-  PhiloxCounter block = random_block(seed, purpose, stream, static_cast<uint32_t>(index / 2));
-  int half = index % 2 == 0 ? 0 : 2;
-  return uint64_t{block[half + 1]} << 32 | block[half];
-}
+// The numbers of one index (a sample) of a stream, one after the other.
+class RandomSequence {
+ public:
+  RandomSequence(uint64_t stream, int64_t index) : stream_(stream), index_(index) {}
 
-// Below `bound`, by the high half of a product; the bias, bound / 2^64, is far below anything
-// observable.
-inline uint64_t scale_to(uint64_t bits, uint64_t bound) {
-  return static_cast<uint64_t>(static_cast<unsigned __int128>(bits) * bound >> 64);
-}
+  uint32_t next() {
+    if (used_ == bits_.size()) {
+      ops::random_chunk(stream_, index_, chunk_++, bits_.data());
+      used_ = 0;
+    }
+    return bits_[used_++];
+  }
+  uint64_t next64() {
+    uint64_t low = next();
+    return uint64_t{next()} << 32 | low;
+  }
+  // In [0, bound), by the high half of a product; the bias, bound / 2^64, is beyond observation.
+  uint64_t below(uint64_t bound) {
+    return static_cast<uint64_t>(static_cast<unsigned __int128>(next64()) * bound >> 64);
+  }
+
+ private:
+  uint64_t stream_;
+  int64_t index_;
+  int64_t chunk_ = 0;
+  std::array<uint32_t, ops::kRandomChunk> bits_;
+  size_t used_ = ops::kRandomChunk;
+};
 
 }  // namespace sardonyx::runtime

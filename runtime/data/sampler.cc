@@ -15,9 +15,9 @@ std::vector<int64_t> epoch_order(int64_t samples, uint64_t seed, int64_t epoch, 
   std::vector<int64_t> result(static_cast<size_t>(samples));
   std::iota(result.begin(), result.end(), int64_t{0});
   if (order == SampleOrder::kSequential) return result;
+  RandomSequence random(data_stream(seed, Purpose::kOrder, epoch), 0);
   for (uint64_t i = result.size(); i-- > 1;) {
-    uint64_t bits = random_u64(seed, Purpose::kOrder, static_cast<uint64_t>(epoch), i);
-    std::swap(result[i], result[scale_to(bits, i + 1)]);
+    std::swap(result[i], result[random.below(i + 1)]);
   }
   return result;
 }

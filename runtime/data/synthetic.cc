@@ -3,6 +3,7 @@
 #include "runtime/data/synthetic.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <utility>
 
@@ -15,13 +16,14 @@ namespace {
 using graph::DType;
 
 // The samples of the test set stand behind any training set in the stream of noise.
-constexpr uint64_t kTestOffset = uint64_t{1} << 48;
+constexpr int64_t kTestOffset = int64_t{1} << 48;
 
 class SyntheticDataset final : public Dataset {
  public:
   SyntheticDataset(const SyntheticTask& task, Split split, DatasetInfo info)
       : Dataset(std::move(info)),
         seed_(task.seed),
+        noise_(data_stream(task.seed, Purpose::kSyntheticNoise, 0)),
         offset_(split == Split::kTest ? kTestOffset : 0) {
     const std::vector<int64_t>& shape = info_.sample.shape;
     if (!shape.empty()) width_ = shape.back();
@@ -64,8 +66,9 @@ class SyntheticDataset final : public Dataset {
 
   void fill_levels() {
     levels_.resize(static_cast<size_t>(info_.classes * grid()));
+    RandomSequence random(data_stream(seed_, Purpose::kSyntheticPattern, 0), 0);
     for (size_t i = 0; i < levels_.size(); ++i) {
-      levels_[i] = random_u64(seed_, Purpose::kSyntheticPattern, 0, i) & 0x7f;
+      levels_[i] = random.next() & 0x7f;
     }
   }
 
@@ -75,10 +78,10 @@ class SyntheticDataset final : public Dataset {
     size_t elements = static_cast<size_t>(graph::checked_numel(label.shape));
     size_t count = elements * static_cast<size_t>(info_.classes);
     std::vector<double> values(count);
+    RandomSequence random(data_stream(seed_, Purpose::kSyntheticTarget, 0), 0);
     for (size_t i = 0; i < count; ++i) {
       if (graph::is_floating(label.dtype)) {
-        uint64_t bits = random_u64(seed_, Purpose::kSyntheticTarget, 0, i);
-        values[i] = static_cast<double>(bits >> 11) * 0x1p-52 - 1;
+        values[i] = static_cast<double>(random.next64() >> 11) * 0x1p-52 - 1;
       } else {
         values[i] = static_cast<double>((i / elements + i % elements) % info_.classes);
       }
@@ -89,16 +92,17 @@ class SyntheticDataset final : public Dataset {
   }
 
   void fill_noise(int64_t index, std::span<std::byte> out) const {
-    uint64_t stream = offset_ + static_cast<uint64_t>(index);
-    uint32_t block = 0;
-    for (size_t at = 0; at < out.size(); at += sizeof(PhiloxCounter)) {
-      PhiloxCounter bits = random_block(seed_, Purpose::kSyntheticNoise, stream, block++);
+    std::array<uint32_t, ops::kRandomChunk> bits;
+    int64_t chunk = 0;
+    for (size_t at = 0; at < out.size(); at += sizeof bits) {
+      ops::random_chunk(noise_, offset_ + index, chunk++, bits.data());
       std::memcpy(&out[at], bits.data(), std::min(sizeof bits, out.size() - at));
     }
   }
 
   uint64_t seed_;
-  uint64_t offset_;
+  uint64_t noise_;  // the stream
+  int64_t offset_;  // of sample 0 in it
   int64_t planes_ = 1;
   int64_t height_ = 1;
   int64_t width_ = 1;

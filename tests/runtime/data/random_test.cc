@@ -1,4 +1,4 @@
-// The generator against its published vectors, and what saved runs depend on.
+// What saved runs depend on: the numbers are those of the generator, stream by stream.
 #include "runtime/data/random.h"
 
 #include <gtest/gtest.h>
@@ -6,28 +6,31 @@
 namespace sardonyx::runtime {
 namespace {
 
-TEST(Random, philox_gives_the_published_vectors) {
-  EXPECT_EQ(philox({0, 0, 0, 0}, {0, 0}),
-            (PhiloxCounter{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
-  EXPECT_EQ(philox({0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff}, {0xffffffff, 0xffffffff}),
-            (PhiloxCounter{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}));
-  EXPECT_EQ(philox({0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, {0xa4093822, 0x299f31d0}),
-            (PhiloxCounter{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
+uint64_t first(uint64_t seed, Purpose purpose, int64_t epoch, int64_t index) {
+  return RandomSequence(data_stream(seed, purpose, epoch), index).next64();
+}
+
+TEST(Random, a_sequence_is_the_elements_of_one_sample_in_order) {
+  uint64_t stream = data_stream(3, Purpose::kOrder, 5);
+  RandomSequence sequence(stream, 7);
+  for (int64_t i = 0; i < 200; ++i) EXPECT_EQ(sequence.next(), ops::random_bits(stream, 7, i));
 }
 
 TEST(Random, streams_and_purposes_differ) {
-  uint64_t base = random_u64(1, Purpose::kOrder, 0, 0);
-  EXPECT_NE(base, random_u64(2, Purpose::kOrder, 0, 0));
-  EXPECT_NE(base, random_u64(1, Purpose::kSyntheticNoise, 0, 0));
-  EXPECT_NE(base, random_u64(1, Purpose::kOrder, 1, 0));
-  EXPECT_NE(base, random_u64(1, Purpose::kOrder, uint64_t{1} << 32, 0));
-  EXPECT_NE(base, random_u64(1, Purpose::kOrder, 0, 1));
+  uint64_t base = first(1, Purpose::kOrder, 0, 0);
+  EXPECT_EQ(base, first(1, Purpose::kOrder, 0, 0));
+  EXPECT_NE(base, first(2, Purpose::kOrder, 0, 0));
+  EXPECT_NE(base, first(1, Purpose::kSyntheticNoise, 0, 0));
+  EXPECT_NE(base, first(1, Purpose::kOrder, 1, 0));
+  EXPECT_NE(base, first(1, Purpose::kOrder, 0, 1));
 }
 
-TEST(Random, scaling_reaches_both_ends) {
-  EXPECT_EQ(scale_to(0, 10), 0u);
-  EXPECT_EQ(scale_to(UINT64_MAX, 10), 9u);
-  EXPECT_EQ(scale_to(uint64_t{1} << 63, 10), 5u);
+TEST(Random, a_bound_is_kept_and_every_number_below_it_comes) {
+  RandomSequence sequence(data_stream(1, Purpose::kOrder, 0), 0);
+  std::array<int, 10> counts = {};
+  for (int i = 0; i < 10000; ++i) ++counts.at(sequence.below(10));
+  for (int count : counts) EXPECT_NEAR(count, 1000, 150);  // 5 sigma
+  EXPECT_EQ(sequence.below(1), 0u);
 }
 
 }  // namespace
