@@ -5,7 +5,6 @@
 #include "ops/concat_split/concat_split.h"
 #include "ops/core/axes.h"
 #include "ops/core/strided.h"
-#include "ops/registry.h"
 
 namespace sardonyx::ops {
 

@@ -19,7 +19,6 @@
 
 #include "ops/core/infer.h"
 #include "ops/core/normalize.h"
-#include "ops/registry.h"
 
 namespace sardonyx::ops {
 

@@ -2,7 +2,6 @@
 #include <cstring>
 
 #include "ops/core/strided.h"
-#include "ops/registry.h"
 
 namespace sardonyx::ops {
 

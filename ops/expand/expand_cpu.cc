@@ -1,7 +1,6 @@
 // Kernels of Expand and Tile. Both are boxes that walk the source with stride 0 along repetitions,
 // so sizes come from the types alone and a block of rows needs nothing special.
 #include "ops/core/strided.h"
-#include "ops/registry.h"
 
 namespace sardonyx::ops {
 

@@ -19,7 +19,6 @@
 
 #include "ops/core/axes.h"
 #include "ops/core/gradient.h"
-#include "ops/registry.h"
 
 namespace sardonyx::ops {
 

@@ -7,7 +7,6 @@
 #include "ops/core/elementwise.h"
 #include "ops/core/strided.h"
 #include "ops/gather_scatter/gather_scatter.h"
-#include "ops/registry.h"
 
 namespace sardonyx::ops {
 

@@ -12,7 +12,6 @@
 #include <algorithm>
 
 #include "ops/core/infer.h"
-#include "ops/registry.h"
 
 namespace sardonyx::ops {
 

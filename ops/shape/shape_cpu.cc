@@ -1,6 +1,5 @@
 // Kernels of Shape and Size: they write what the types of the request say and read no bytes.
 #include "ops/core/kernel.h"
-#include "ops/registry.h"
 #include "ops/shape/shape.h"
 
 namespace sardonyx::ops {

@@ -29,7 +29,6 @@
 #include "ops/core/gradient.h"
 #include "ops/core/infer.h"
 #include "ops/core/normalize.h"
-#include "ops/registry.h"
 
 namespace sardonyx::ops {
 

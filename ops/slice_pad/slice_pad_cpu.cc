@@ -1,8 +1,6 @@
 // The room's kernels stand in slice_cpu.cc and pad_cpu.cc.
 #include "ops/slice_pad/slice_pad_cpu.h"
 
-#include "ops/registry.h"
-
 namespace sardonyx::ops {
 
 void register_slice_pad_cpu(KernelRegistry& kernels) {

@@ -9,7 +9,6 @@
 
 #include "ops/core/gradient.h"
 #include "ops/core/infer.h"
-#include "ops/registry.h"
 #include "ops/transpose/transpose.h"
 
 namespace sardonyx::ops {

@@ -1,7 +1,6 @@
 // Kernels of Transpose. In lanes of 16 images axis 0 must stay; the lane is then one more axis, the
 // innermost of both sides, so whole vectors move.
 #include "ops/core/strided.h"
-#include "ops/registry.h"
 #include "ops/transpose/transpose.h"
 
 namespace sardonyx::ops {

@@ -1,0 +1,127 @@
+// No operator is half there: each one has documentation, a shape rule, a gradient or the reason why
+// it has none, a reference kernel on the CPU unless it is a view, and a test.
+//
+// Whether an operator is tested is read from the sources of tests/ops, not from what ran: the claim
+// then holds under every filter, shard and single test.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <sstream>
+#include <string>
+
+#include "ops/core/kernel.h"
+
+namespace sardonyx::test {
+namespace {
+
+using ops::Gradient;
+using ops::KernelDef;
+using ops::KernelRegistry;
+using ops::OpDef;
+using ops::OpRegistry;
+
+std::string label(const OpDef& op) { return ops::op_label(op.domain, op.name); }
+
+// All operators for which `broken` holds, one per line: a test then names all of them at once.
+template <class F>
+std::string operators(F&& broken) {
+  std::string names;
+  for (const OpDef* op : OpRegistry::get().all()) {
+    if (broken(*op)) names += "\n  " + label(*op);
+  }
+  return names;
+}
+
+std::string test_sources() {
+  std::string text;
+  const std::filesystem::path folder = std::filesystem::path(SARDONYX_SOURCE_DIR) / "tests/ops";
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
+    if (entry.path().extension() != ".cc") continue;
+    std::ostringstream source;
+    source << std::ifstream(entry.path()).rdbuf();
+    text += source.str();
+  }
+  return text;
+}
+
+TEST(Completeness, there_are_operators) { EXPECT_GE(OpRegistry::get().all().size(), 30u); }
+
+TEST(Completeness, every_operator_and_attribute_is_documented) {
+  EXPECT_EQ(operators([](const OpDef& op) {
+              const auto undocumented = [](const auto& a) {
+                return a.name.empty() || a.doc.empty();
+              };
+              return op.doc.size() < 5 ||
+                     std::any_of(op.attributes.begin(), op.attributes.end(), undocumented);
+            }),
+            "");
+}
+
+TEST(Completeness, every_operator_names_its_inputs_and_outputs) {
+  EXPECT_EQ(operators([](const OpDef& op) {
+              std::set<std::string> names;
+              for (const ops::Port& port : op.inputs) names.insert(port.name);
+              const bool repeated = names.size() != op.inputs.size();
+              return op.outputs.empty() || op.outputs[0].name.empty() || repeated ||
+                     names.contains("");
+            }),
+            "");
+}
+
+TEST(Completeness, every_standard_operator_lists_the_opsets_it_is_read_from) {
+  EXPECT_EQ(operators([](const OpDef& op) {
+              const bool standard = op.domain.empty();
+              return standard == op.since.empty() && op.domain != "com.microsoft"
+                         ? true
+                         : !std::is_sorted(op.since.begin(), op.since.end());
+            }),
+            "");
+}
+
+TEST(Completeness, every_operator_has_a_shape_rule) {
+  EXPECT_EQ(operators([](const OpDef& op) { return op.infer == nullptr; }), "");
+}
+
+TEST(Completeness, every_operator_has_a_gradient_or_says_why_not) {
+  EXPECT_EQ(operators([](const OpDef& op) {
+              if (op.gradient.kind == Gradient::Kind::kMissing) return true;
+              if (op.gradient.kind == Gradient::Kind::kRule) return op.gradient.rule == nullptr;
+              return op.gradient.reason.empty();
+            }),
+            "");
+}
+
+TEST(Completeness, a_view_has_no_kernel_and_all_others_have_a_reference) {
+  EXPECT_EQ(operators([](const OpDef& op) {
+              const auto kernels = KernelRegistry::get().find(op.domain, op.name);
+              if (op.view) return !kernels.empty();
+              return std::none_of(kernels.begin(), kernels.end(), [](const KernelDef* kernel) {
+                return kernel->name.ends_with(".ref") && kernel->speed == ops::Speed::kReference;
+              });
+            }),
+            "");
+}
+
+TEST(Completeness, every_kernel_belongs_to_an_operator) {
+  std::string strays;
+  for (const KernelDef* kernel : KernelRegistry::get().all()) {
+    if (OpRegistry::get().find(kernel->domain, kernel->op) == nullptr)
+      strays += "\n  " + kernel->name;
+  }
+  EXPECT_EQ(strays, "");
+}
+
+TEST(Completeness, every_operator_is_named_in_a_test) {
+  const std::string sources = test_sources();
+  ASSERT_FALSE(sources.empty()) << "no sources below " << SARDONYX_SOURCE_DIR;
+  EXPECT_EQ(operators([&](const OpDef& op) {
+              return sources.find('"' + op.name + '"') == std::string::npos;
+            }),
+            "");
+}
+
+}  // namespace
+}  // namespace sardonyx::test
