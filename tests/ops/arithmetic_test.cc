@@ -355,6 +355,35 @@ TEST(Arithmetic, unknown_dimensions_propagate) {
   EXPECT_EQ(type_of_sum({Dim::named("N")}, {Dim::named("M")}), "float[?]");
 }
 
+TEST(Arithmetic, gradients_of_pow_have_the_values_of_their_formulas) {
+  const auto check = [](const std::string& op, std::vector<float> expected) {
+    check_op({.claim = op,
+              .domain = "sardonyx",
+              .op = op,
+              .inputs = {given(floats({3}, {2, 0, 4})), given(floats({3}, {3, 2, 0})),
+                         given(floats({3}, {1, 1, 5}))},
+              .expected = {floats({3}, expected)}});
+  };
+  check("PowGradBase", {12, 0, 0});
+  check("PowGradExponent", {5.5451774f, 0, 6.9314718f});
+}
+
+TEST(Arithmetic, abs_grad_takes_the_sign_of_x_by_rows_and_in_lanes) {
+  check_op({.claim = "signs",
+            .domain = "sardonyx",
+            .op = "AbsGrad",
+            .inputs = {given(floats({3}, {-2, 0, 3})), given(floats({3}, {5, 6, 7}))},
+            .expected = {floats({3}, {-5, 0, 7})},
+            .numeric = Numeric::kSkip,
+            .zero_gradients = {0}});
+  check_op({.claim = "batch",
+            .domain = "sardonyx",
+            .op = "AbsGrad",
+            .inputs = {random({3, 2}), random({3, 2})},
+            .zero_gradients = {0},
+            .batch = true});
+}
+
 TEST(Arithmetic, old_broadcasting_starts_at_an_axis) {
   OpCase c = binary("old", "Add", given(floats({2, 3, 2}, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11})),
                     given(floats({3}, {10, 20, 30})));
