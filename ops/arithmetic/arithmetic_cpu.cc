@@ -1,6 +1,8 @@
 // Fast CPU kernels for float and double: the vector loops of arithmetic_isa.cc, walked by
 // Broadcast. Three kernels per operator share one body: operands of one shape in any layout, plain
 // operands that broadcast, and lanes against which operands without batch broadcast.
+#include <cmath>
+
 #include "ops/arithmetic/arithmetic.h"
 #include "ops/core/broadcast.h"
 #include "ops/core/elementwise.h"
@@ -104,6 +106,51 @@ class PowerKernel final : public Kernel {
   BinaryKernel general_;
 };
 
+enum class PowInput : uint8_t { kBase, kExponent };
+
+template <class T>
+T pow_slope(PowInput input, T x, T e, T dy) {
+  if (input == PowInput::kBase) return e == 0 ? T(0) : dy * e * std::pow(x, e - 1);
+  return x == 0 && e >= 0 ? T(0) : dy * std::pow(x, e) * std::log(x);
+}
+
+// Gradient of Pow for its base or its exponent, in the shape of the output.
+class PowGradKernel final : public Kernel {
+ public:
+  PowGradKernel(PowInput input, const KernelRequest& request)
+      : input_(input), dtype_(request.in[0].dtype), walk_(request, 0, 2) {}
+
+  void run(CpuContext& context) const override {
+    dispatch_float(dtype_, [&]<class T>() {
+      parallel_for(*context.pool, walk_.numel(), kMathGrain,
+                   [&](int64_t begin, int64_t end) { slopes<T>(context, begin, end); });
+    });
+  }
+
+ private:
+  template <class T>
+  void slopes(CpuContext& context, int64_t begin, int64_t end) const {
+    walk_.visit(begin, end, [&](int64_t rows, int64_t cols, int64_t at, const int64_t* first) {
+      T* y = context.out<T>(0) + at;
+      for (int64_t r = 0; r < rows; ++r) {
+        const T* operand[3];
+        for (int k = 0; k < 3; ++k) {
+          operand[k] = context.in<T>(k) + first[k] + r * walk_.row_stride(k);
+        }
+        for (int64_t i = 0; i < cols; ++i) {
+          *y++ =
+              pow_slope(input_, operand[0][i * walk_.col_stride(0)],
+                        operand[1][i * walk_.col_stride(1)], operand[2][i * walk_.col_stride(2)]);
+        }
+      }
+    });
+  }
+
+  PowInput input_;
+  DType dtype_;
+  Broadcast walk_;
+};
+
 void run_unary(Unary op, const KernelRequest& request, CpuContext& context) {
   dispatch_float(request.in[0].dtype, [&]<class T>() {
     const auto loop = loops<T>().unary[static_cast<int>(op)];
@@ -169,8 +216,10 @@ class TotalKernel final : public Kernel {
   std::vector<Broadcast> walks_;
 };
 
-KernelDef kernel(const char* op, const char* name, Speed speed, Layouts layouts) {
+KernelDef kernel(const char* domain, const char* op, const char* name, Speed speed,
+                 Layouts layouts) {
   KernelDef def;
+  def.domain = domain;
   def.op = op;
   def.name = name;
   def.speed = speed;
@@ -181,7 +230,7 @@ KernelDef kernel(const char* op, const char* name, Speed speed, Layouts layouts)
 }
 
 void add_unary(KernelRegistry& kernels, const char* op, Unary unary) {
-  KernelDef def = kernel(op, "arithmetic.same", Speed::kOptimised, Layouts::kSameAll);
+  KernelDef def = kernel("", op, "arithmetic.same", Speed::kOptimised, Layouts::kSameAll);
   def.create = simple_kernel([unary](const KernelRequest& request, CpuContext& context) {
     run_unary(unary, request, context);
   });
@@ -190,7 +239,8 @@ void add_unary(KernelRegistry& kernels, const char* op, Unary unary) {
 
 // The three kernels of an operator with several operands.
 template <class Create>
-void add_triple(KernelRegistry& kernels, const char* op, Create create, int in_place_inputs) {
+void add_triple(KernelRegistry& kernels, const char* domain, const char* op, Create create,
+                int in_place_inputs) {
   struct Variant {
     const char* name;
     Speed speed;
@@ -199,7 +249,7 @@ void add_triple(KernelRegistry& kernels, const char* op, Create create, int in_p
   for (const Variant& v : {Variant{"arithmetic.same", Speed::kBest, Layouts::kSameAll},
                            Variant{"arithmetic.broadcast", Speed::kOptimised, Layouts::kPlain},
                            Variant{"arithmetic.lanes", Speed::kOptimised, Layouts::kLanes}}) {
-    KernelDef def = kernel(op, v.name, v.speed, v.layouts);
+    KernelDef def = kernel(domain, op, v.name, v.speed, v.layouts);
     for (int i = 1; i < in_place_inputs; ++i) def.in_place.emplace_back(0, i);
     def.create = create;
     kernels.add(std::move(def));
@@ -208,20 +258,29 @@ void add_triple(KernelRegistry& kernels, const char* op, Create create, int in_p
 
 void add_binary(KernelRegistry& kernels, const char* op, Binary binary) {
   add_triple(
-      kernels, op,
+      kernels, "", op,
       [binary](const KernelRequest& request) -> std::unique_ptr<Kernel> {
         return std::make_unique<BinaryKernel>(binary, request);
       },
       2);
 }
 
+void add_pow_gradient(KernelRegistry& kernels, const char* op, PowInput input) {
+  add_triple(
+      kernels, kDomain, op,
+      [input](const KernelRequest& request) -> std::unique_ptr<Kernel> {
+        return std::make_unique<PowGradKernel>(input, request);
+      },
+      1);
+}
+
 void add_total(KernelRegistry& kernels, const char* op, Total total) {
   const auto same = simple_kernel([total](const KernelRequest& request, CpuContext& context) {
     run_same_total(total, request, context);
   });
-  // Only the first two operands are read before y is written in all three kernels.
+  // TotalKernel reads only the first two operands before it writes y.
   add_triple(
-      kernels, op,
+      kernels, "", op,
       [total, same](const KernelRequest& request) -> std::unique_ptr<Kernel> {
         bool one_shape = true;
         for (const TensorType& x : request.in) one_shape &= x.same_storage(request.out[0]);
@@ -240,7 +299,7 @@ void register_arithmetic_cpu(KernelRegistry& kernels) {
   add_binary(kernels, "Mul", Binary::kMul);
   add_binary(kernels, "Div", Binary::kDiv);
   add_triple(
-      kernels, "Pow",
+      kernels, "", "Pow",
       [](const KernelRequest& request) { return std::make_unique<PowerKernel>(request); }, 1);
   add_total(kernels, "Sum", Total::kSum);
   add_total(kernels, "Mean", Total::kMean);
@@ -251,8 +310,11 @@ void register_arithmetic_cpu(KernelRegistry& kernels) {
   add_unary(kernels, "Log", Unary::kLog);
   add_unary(kernels, "Reciprocal", Unary::kReciprocal);
 
-  KernelDef abs_grad = kernel("AbsGrad", "arithmetic.same", Speed::kBest, Layouts::kSameAll);
-  abs_grad.domain = kDomain;
+  add_pow_gradient(kernels, "PowGradBase", PowInput::kBase);
+  add_pow_gradient(kernels, "PowGradExponent", PowInput::kExponent);
+
+  KernelDef abs_grad =
+      kernel(kDomain, "AbsGrad", "arithmetic.same", Speed::kBest, Layouts::kSameAll);
   abs_grad.in_place.emplace_back(0, 1);
   abs_grad.create = [](const KernelRequest& request) {
     return std::make_unique<BinaryKernel>(Binary::kAbsGrad, request);

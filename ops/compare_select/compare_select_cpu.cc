@@ -61,6 +61,11 @@ std::optional<std::string> declines_others(const KernelRequest& request) {
   return "takes float, double, integers and bool only";
 }
 
+std::optional<std::string> declines_in_lanes(const KernelRequest& request) {
+  if (auto reason = declines_others(request)) return reason;
+  return declines_broadcast_lanes(request);
+}
+
 template <class F>
 void run_reference(const KernelRequest& request, CpuContext& context) {
   dispatch_operand(request.in[0].dtype, [&]<class T>() {
@@ -100,8 +105,12 @@ class CompareKernel final : public Kernel {
 };
 
 void run_not(const KernelRequest& request, CpuContext& context) {
-  const int64_t n = request.out[0].numel();
-  for (int64_t i = 0; i < n; ++i) context.out<uint8_t>(0)[i] = context.in<uint8_t>(0)[i] == 0;
+  const auto* x = context.in<uint8_t>(0);
+  auto* y = context.out<uint8_t>(0);
+  parallel_for(*context.pool, request.out[0].physical_numel(), kCheapGrain,
+               [&](int64_t begin, int64_t end) {
+                 for (int64_t i = begin; i < end; ++i) y[i] = x[i] == 0;
+               });
 }
 
 void run_where(const KernelRequest& request, CpuContext& context) {
@@ -167,7 +176,12 @@ void add(KernelRegistry& kernels, const char* op) {
   fast.create = [](const KernelRequest& request) {
     return std::make_unique<CompareKernel<F>>(request);
   };
+  KernelDef lanes = fast;
+  lanes.name = "compare_select.lanes";
+  lanes.layouts = Layouts::kLanes;
+  lanes.declines = declines_in_lanes;
   kernels.add(std::move(fast));
+  kernels.add(std::move(lanes));
 }
 
 void add_where(KernelRegistry& kernels) {
@@ -201,6 +215,7 @@ void register_compare_select_cpu(KernelRegistry& kernels) {
   add<Or>(kernels, "Or");
   add<Xor>(kernels, "Xor");
   KernelDef negation = kernel("Not", "compare_select.ref", Speed::kReference);
+  negation.layouts = Layouts::kSameAll;
   negation.in_place = {{0, 0}};
   negation.create = simple_kernel(run_not);
   kernels.add(std::move(negation));

@@ -211,6 +211,18 @@ TEST(Arithmetic, pow_takes_integer_exponents) {
   check_op(c);
 }
 
+TEST(Arithmetic, gradients_of_pow_broadcast_in_lanes) {
+  for (const char* op : {"PowGradBase", "PowGradExponent"}) {
+    OpCase c;
+    c.claim = c.op = op;
+    c.domain = "sardonyx";
+    c.inputs = {random({3, 4}, 0.5, 2), parameter(random({4}, 0.5, 2)), random({3, 4})};
+    c.batch = true;
+    c.must_run = {"arithmetic.ref", "arithmetic.broadcast", "arithmetic.lanes"};
+    check_op(c);
+  }
+}
+
 TEST(Arithmetic, unary_operators) {
   struct Row {
     const char* op;
