@@ -1,5 +1,7 @@
 #include "ops/core/infer.h"
 
+#include <unordered_set>
+
 namespace sardonyx::ops {
 
 namespace {
@@ -13,6 +15,25 @@ std::string port_name(const Node& node, int i) {
 
 // Refused here, before anything is allocated: a hostile or mistaken shape ("tile by 2^40").
 constexpr size_t kMaxValueBytes = size_t{1} << 40;
+
+// An operator that isn't known stands before the value: that is the fault to report, not this one.
+bool computed_by_unknown(const Value* value) {
+  std::vector<const Node*> open;
+  std::unordered_set<const Node*> seen;
+  const auto visit = [&](const Value* v) {
+    if (v != nullptr && v->producer != nullptr && seen.insert(v->producer).second) {
+      open.push_back(v->producer);
+    }
+  };
+  visit(value);
+  while (!open.empty()) {
+    const Node* node = open.back();
+    open.pop_back();
+    if (OpRegistry::get().find(*node) == nullptr) return true;
+    for (const Value* input : node->inputs()) visit(input);
+  }
+  return false;
+}
 
 void check_size(const Value* value) {
   if (value == nullptr || !value->type.is_static()) return;
@@ -48,11 +69,11 @@ std::vector<int64_t> InferContext::ints(int i) const {
 }
 
 std::optional<std::vector<int64_t>> InferContext::known_ints(int i) const {
-  if (constant(i) == nullptr && node_.graph() != nullptr) {
-    for (const Value* input : node_.graph()->inputs()) {
-      if (!input->type.is_static()) return std::nullopt;
-    }
+  if (constant(i) != nullptr || node_.input(i) == nullptr) return ints(i);
+  for (const Value* input : node_.graph()->inputs()) {
+    if (!input->type.is_static()) return std::nullopt;
   }
+  if (computed_by_unknown(node_.input(i))) return std::nullopt;
   return ints(i);
 }
 

@@ -30,8 +30,8 @@ class InferContext {
   // Integers of a constant input. Throws Error: "input 1 (shape) must be known before training:
   // ...".
   std::vector<int64_t> ints(int i) const;
-  // The same, but nullopt while they may still become constant: as long as an input of the graph
-  // has unknown dimensions, shape arithmetic can't be folded.
+  // The same, but nullopt while shape arithmetic can't be folded: an input of the graph has unknown
+  // dimensions, or an operator in front of them isn't known.
   std::optional<std::vector<int64_t>> known_ints(int i) const;
 
   // The type of an output (ignored for outputs left out).

@@ -265,9 +265,24 @@ class Regrouping {
     if (batch == nullptr || batch != factors_.data() || target_.empty()) return;
     const TargetAxis& first = target_[0];
     if (first.kind != TargetAxis::Kind::kSize || first.size == batch->dim.value) return;
+    if (channels_per_sample()) return;
     baked(first.size,
           fmt::format("{} ({} elements)", graph::shape_str(from_), count_text(product(factors_))),
           target_text());
+  }
+
+  // [N,C,H,W] -> [1,-1,H,W]: every channel of every sample is meant to be a channel of its own (the
+  // way to normalise them one by one), because nothing else would change with a batch of 1.
+  bool channels_per_sample() const {
+    if (from_.size() < 3 || target_.size() != from_.size() || target_[0].size != 1) return false;
+    if (target_[1].kind != TargetAxis::Kind::kRest) return false;
+    for (size_t i = 2; i < from_.size(); ++i) {
+      const bool same = target_[i].kind == TargetAxis::Kind::kCopy
+                            ? target_[i].size == static_cast<int64_t>(i)
+                            : target_[i].size == from_[i].value;
+      if (!same) return false;
+    }
+    return true;
   }
 
   [[noreturn]] void baked(int64_t size, const std::string& have, const std::string& want) const {

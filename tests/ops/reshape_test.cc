@@ -138,6 +138,16 @@ TEST(Reshape, c5_names_a_batch_that_is_baked_into_the_shape) {
             std::string::npos);
 }
 
+TEST(Reshape, channels_of_all_samples_may_become_channels_of_one) {
+  EXPECT_EQ(reshaped({Dim(3, "N"), 4, 2, 2}, {1, -1, 2, 2}), "float[1,\"N*4\":12,2,2]");
+  EXPECT_EQ(reshaped({Dim(3, "N"), 4, 2, 2}, {1, -1, 0, 0}), "float[1,\"N*4\":12,2,2]");
+  EXPECT_EQ(reshaped({1, Dim(12, "N*4"), 2, 2}, {-1, 4, 2, 2}), "float[N:3,4,2,2]");
+  EXPECT_NE(reshape_error({Dim(3, "N"), 4, 2, 2}, {1, 4, -1}).find("batch size 1 is baked"),
+            std::string::npos);
+  EXPECT_NE(reshape_error({Dim(3, "N"), 4, 4}, {1, -1, 2}).find("batch size 1 is baked"),
+            std::string::npos);
+}
+
 TEST(Reshape, c4_rejects_another_number_of_elements) {
   EXPECT_EQ(reshape_error({3, 4}, {5, -1}),
             "C4: [3,4] (12 elements) can't take the shape [5,-1] (a multiple of 5 elements)\n"
@@ -186,6 +196,16 @@ TEST(Reshape, waits_for_a_shape_that_is_not_folded_yet) {
     EXPECT_NE(std::string(error.what()).find("input 1 (shape) 's' must be known"),
               std::string::npos);
   }
+}
+
+TEST(Reshape, leaves_an_unknown_operator_in_front_of_its_shape_to_be_reported) {
+  graph::Graph g;
+  auto* x = g.add_input("x", TensorType(DType::kFloat32, {8, 4}));
+  auto* shape = g.add_node("", "Frobnicate", {x}, {"s"})->output(0);
+  shape->type = TensorType(DType::kInt64, {2});
+  auto* node = g.add_node("", "Reshape", {x, shape}, {"y"});
+  ops::infer_node(*node);
+  EXPECT_EQ(node->output(0)->type.str(), "float[?,?]");
 }
 
 TEST(Reshape, moves_no_element_and_its_gradient_moves_back) {
