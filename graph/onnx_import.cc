@@ -143,9 +143,9 @@ void ModelImporter::read_inputs(BodyImporter& body) {
     if (!is_initializer && !body.define(name, "graph input")) continue;
     TensorType type = declared_type(input, "graph input");
     std::string problem;
-    const bool untyped = !import_type(input.type(), problem) && problem.starts_with("no ");
-    if (untyped && !is_initializer) {
-      faults_.add("graph input {} has {}", in_quotes(name), problem);
+    // What isn't a tensor can't be fed, so nothing behind it could run.
+    if (!import_type(input.type(), problem) && !is_initializer) {
+      faults_.add("graph input {} has {}; only tensors can be fed", in_quotes(name), problem);
     }
     const auto data = initializers_.find(name);
     if (data == initializers_.end()) {

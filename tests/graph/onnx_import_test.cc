@@ -270,7 +270,7 @@ TEST(Import, all_faults_are_reported_at_once) {
             "  the initializer 'w' has the name of another value\n"
             "  one initializer has no name\n"
             "  two graph inputs are called 'x'\n"
-            "  graph input 'untyped' has no type\n"
+            "  graph input 'untyped' has no type; only tensors can be fed\n"
             "  node Relu -> ghost makes 'ghost', which is already made by another node\n"
             "  node  -> p makes 'p' twice\n"
             "  node Relu -> ghost reads 'gost', which nothing defines; did you mean 'ghost'\n"
@@ -323,6 +323,17 @@ TEST(Import, sequence_output_is_a_notice) {
   const ImportedModel imported = s.import();
   EXPECT_EQ(imported.graph->find("y")->type.dtype, DType::kUndefined);
   EXPECT_EQ(imported.notices, (std::vector<std::string>{"graph output 'y' has a sequence type"}));
+}
+
+TEST(Import, a_sequence_can_not_be_fed) {
+  Sketch s;
+  auto* input = s.graph().add_input();
+  input->set_name("s");
+  input->mutable_type()->mutable_sequence_type();
+  s.node("Relu", {"s"}, {"y"});
+  s.output("y");
+  EXPECT_NE(s.error().find("graph input 's' has a sequence type; only tensors can be fed"),
+            std::string::npos);
 }
 
 TEST(Import, control_characters_are_escaped_in_messages) {

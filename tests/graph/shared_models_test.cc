@@ -25,7 +25,7 @@ const std::set<std::string> kDecidedElsewhere = {
     "LOAD-46",  "VALID-09", "VALID-10", "VALID-13", "VALID-17", "VALID-18", "VALID-19", "VALID-20",
     "VALID-21", "VALID-22", "VALID-23", "VALID-24", "VALID-25", "VALID-26", "VALID-27", "VALID-28",
     "VALID-29", "VALID-30", "VALID-31", "VALID-32", "VALID-33", "VALID-34", "VALID-35", "VALID-36",
-    "VALID-37", "VALID-38", "VALID-39", "VALID-41", "VALID-43", "VALID-45", "VALID-46"};
+    "VALID-37", "VALID-38", "VALID-39", "VALID-43", "VALID-45", "VALID-46"};
 
 std::string lower(std::string text) {
   std::transform(text.begin(), text.end(), text.begin(),
