@@ -44,6 +44,28 @@ void forget_outputs(Node& node) {
   }
 }
 
+// "operator set 17", "version 2 of acme.ops": where an operator was looked for.
+std::string opset_of(const graph::Graph& graph, const Node& node) {
+  const auto it = graph.opsets.find(node.domain);
+  if (it == graph.opsets.end()) return "a domain without a version";
+  return node.domain.empty() ? fmt::format("operator set {}", it->second)
+                             : fmt::format("version {} of {}", it->second, node.domain);
+}
+
+// Own nodes count an accumulator among their inputs, and the builder makes them right.
+void check_counts(const Node& node, const ops::OpDef& op) {
+  if (node.domain == ops::kDomain) return;
+  const auto check = [&](const std::vector<ops::Port>& ports, int found, const char* what) {
+    const int most = static_cast<int>(ports.size());
+    const bool variadic = !ports.empty() && ports.back().presence == ops::Presence::kVariadic;
+    if (found <= most || variadic) return;
+    throw Error("node {} has {} {}s, but {} {} at most {}", node.label(), found, what,
+                ops::op_label(node.domain, node.op), what[0] == 'i' ? "takes" : "gives", most);
+  };
+  check(op.inputs, node.num_inputs(), "input");
+  check(op.outputs, node.num_outputs(), "output");
+}
+
 }  // namespace
 
 bool infer_shapes(graph::Graph& graph, PassContext& context) {
@@ -55,10 +77,12 @@ bool infer_shapes(graph::Graph& graph, PassContext& context) {
     const ops::OpDef* op = ops::OpRegistry::get().find(*node);
     if (op == nullptr) {
       context.unsupported.push_back(
-          {node->label(), ops::op_label(node->domain, node->op), "the operator is not known"});
+          {node->label(), ops::op_label(node->domain, node->op),
+           fmt::format("not known (looked for in {})", opset_of(graph, *node))});
       forget_outputs(*node);
       continue;
     }
+    check_counts(*node, *op);
     if (!inputs_known(*node)) {
       forget_outputs(*node);
       continue;

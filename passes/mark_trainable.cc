@@ -4,6 +4,9 @@
 // A parameter is a float constant from which a gradient path leads to the loss, minus what can't be
 // one: numbers that only scale or bound, constants applied to the data before the first layer,
 // statistics. Globs of the user and an explicit list override the defaults.
+#include <algorithm>
+#include <cstring>
+#include <map>
 #include <unordered_set>
 
 #include "graph/names.h"
@@ -47,7 +50,10 @@ class Marker {
       // Constants that folding or normalisation made are no tensors of the file.
       if (value->origin.kind != graph::Origin::Kind::kNone && !is_folded(*value)) mark(value);
     }
-    if (context_.options.mode == Mode::kTrain && !context_.loss_sum.empty()) refuse_none();
+    if (context_.options.mode == Mode::kTrain && !context_.loss_sum.empty()) {
+      refuse_none();
+      hint_at_copies();
+    }
   }
 
  private:
@@ -219,6 +225,37 @@ class Marker {
     if (table.empty()) table = "\n  (the model holds no float tensors at all)";
     throw Error("nothing to train: no trainable parameter among the model's float tensors:{}",
                 table);
+  }
+
+  // Tied weights that an exporter tore apart look like this. Fresh networks hold many equal
+  // vectors of zeros and ones, which say nothing.
+  void hint_at_copies() {
+    std::multimap<uint64_t, const Value*> seen;
+    std::string copies;
+    for (const Value* value : graph_.states()) {
+      if (value->role != graph::StateRole::kParameter || is_uniform(value->data)) continue;
+      const uint64_t key = first_bytes(value->data);
+      const auto [begin, end] = seen.equal_range(key);
+      const auto twin = std::find_if(
+          begin, end, [&](const auto& other) { return other.second->data.identical(value->data); });
+      if (twin != end) copies += fmt::format("; '{}' and '{}'", twin->second->name, value->name);
+      seen.emplace(key, value);
+    }
+    if (copies.empty()) return;
+    context_.notice("equal weights under two names are trained apart" + copies);
+  }
+
+  static uint64_t first_bytes(const graph::Tensor& tensor) {
+    uint64_t key = 0;
+    std::memcpy(&key, tensor.bytes().data(), std::min(tensor.bytes().size(), sizeof key));
+    return key;
+  }
+
+  static bool is_uniform(const graph::Tensor& tensor) {
+    if (!tensor.defined() || tensor.numel() < 2) return true;
+    const std::span<const std::byte> bytes = tensor.bytes();
+    const size_t element = bytes.size() / static_cast<size_t>(tensor.numel());
+    return std::memcmp(bytes.data(), bytes.data() + element, bytes.size() - element) == 0;
   }
 
   Graph& graph_;

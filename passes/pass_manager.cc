@@ -42,6 +42,17 @@ const Pass& pass_or_throw(std::string_view name) {
   throw Error("there is no pass '{}'{}", name, hint);
 }
 
+// What couldn't be typed is often the cause of what a later pass trips over, so both are said.
+template <class Body>
+decltype(auto) with_missing_operators(const Pass& pass, const PassContext& context, Body&& body) {
+  try {
+    return body();
+  } catch (const Error& error) {
+    if (context.unsupported.empty() || pass.name == "check_supported") throw;
+    throw Error("{}\nperhaps because {}", error.what(), list_unsupported(context.unsupported));
+  }
+}
+
 }  // namespace
 
 void run_pipeline(graph::Graph& graph, PassContext& context, const Pipeline& pipeline,
@@ -51,14 +62,14 @@ void run_pipeline(graph::Graph& graph, PassContext& context, const Pipeline& pip
     if (instruments.stop_after >= 0 && done >= instruments.stop_after) return;
     const Pass& pass = pass_or_throw(entry.pass);
     const auto start = std::chrono::steady_clock::now();
-    const bool changed = with_context([&] { return fmt::format("running pass {}", pass.name); },
-                                      [&] {
-                                        const bool result = pass.run(graph, context);
-                                        if (instruments.verify) {
-                                          graph::verify(graph, ops::aliases_of);
-                                        }
-                                        return result;
-                                      });
+    const auto run = [&] {
+      const bool result = pass.run(graph, context);
+      if (instruments.verify) graph::verify(graph, ops::aliases_of);
+      return result;
+    };
+    const bool changed = with_missing_operators(pass, context, [&] {
+      return with_context([&] { return fmt::format("running pass {}", pass.name); }, run);
+    });
     const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
     if (instruments.timings != nullptr) {
       instruments.timings->push_back({pass.name, took.count(), changed});
