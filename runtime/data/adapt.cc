@@ -8,6 +8,7 @@
 
 #include "graph/support/error.h"
 #include "graph/tensor.h"
+#include "runtime/data/labels.h"
 
 namespace sardonyx::runtime {
 namespace {
@@ -223,6 +224,8 @@ std::shared_ptr<const Dataset> adapt(std::shared_ptr<const Dataset> data, const 
   const DatasetInfo& source = data->info();
   Fit fit = fit_sample(source, input);
   RowConversion sample = sample_conversion(source, input, fit, options);
+  const bool classes = options.label && graph::is_integer(options.label->dtype);
+  if (classes && data->labels() != nullptr) check_not_floating(*data->labels(), source.name);
   RowType label = label_type(source, options);
   check_integers(source, source.sample, sample.to, "sample",
                  [&](int64_t i, std::span<std::byte> room) {

@@ -35,18 +35,6 @@ std::vector<int64_t> with_batch(int64_t samples, const std::vector<int64_t>& sha
   return result;
 }
 
-[[noreturn]] void fail_float_labels(const Tensor& labels, const std::string& name) {
-  for (int64_t i = 0; i < labels.numel(); ++i) {
-    double value = labels.as_double(i);
-    if (value == std::floor(value)) continue;
-    throw Error("{}: label {} at index {} is not a class number; labels are {}, expected integers",
-                name, value, index_text(i, labels.shape()), type_text(labels));
-  }
-  throw Error(
-      "{}: labels are {}, expected integers. All values are whole numbers: save them as int64",
-      name, type_text(labels));
-}
-
 void check_shape(const Tensor& labels, const std::vector<int64_t>& expected,
                  std::string_view hint_for_extra_axis, const std::string& name) {
   if (labels.rank() >= 1) check_same_count(expected[0], name, labels.shape()[0], name);
@@ -83,12 +71,28 @@ void check_same_count(int64_t samples, const std::string& samples_name, int64_t 
               labels, labels_name);
 }
 
+void check_not_floating(const Tensor& labels, const std::string& name) {
+  if (!graph::is_floating(labels.dtype())) return;
+  const char* hint =
+      labels.rank() > 1 ? "; if these are one-hot rows, give the class numbers instead" : "";
+  for (int64_t i = 0; i < labels.numel(); ++i) {
+    double value = labels.as_double(i);
+    if (value == std::floor(value)) continue;
+    throw Error(
+        "{}: label {} at index {} is not a class number; labels are {}, expected integers{}", name,
+        value, index_text(i, labels.shape()), type_text(labels), hint);
+  }
+  throw Error(
+      "{}: labels are {}, expected integers. All values are whole numbers: save them as int64{}",
+      name, type_text(labels), hint);
+}
+
 void check_class_labels(const Tensor& labels, const ClassLabels& expected,
                         const std::string& name) {
   check_not_empty(expected.samples, name);
   check_shape(labels, with_batch(expected.samples, expected.sample_shape),
               "; if these are one-hot rows, give the class numbers instead", name);
-  if (graph::is_floating(labels.dtype())) fail_float_labels(labels, name);
+  check_not_floating(labels, name);
   if (!graph::is_integer(labels.dtype())) {
     throw Error("{}: labels are {}, expected integers", name, type_text(labels));
   }

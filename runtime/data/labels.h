@@ -16,6 +16,10 @@ void check_not_empty(int64_t count, const std::string& name);
 void check_same_count(int64_t samples, const std::string& samples_name, int64_t labels,
                       const std::string& labels_name);
 
+// Refuses floats where class numbers are wanted, even whole numbers; the message names the first
+// that is not, if any. Throws Error.
+void check_not_floating(const graph::Tensor& labels, const std::string& name);
+
 struct ClassLabels {
   int64_t samples = 0;
   std::vector<int64_t>
@@ -24,8 +28,7 @@ struct ClassLabels {
   std::optional<int64_t> ignore_index;
 };
 
-// Class numbers: integer type, shape [samples, sample_shape...], range, in this order. Floats are
-// refused even when they are whole numbers; the message names the first that is not, if any. Throws
+// Class numbers: shape [samples, sample_shape...], integer type, range, in this order. Throws
 // Error.
 void check_class_labels(const graph::Tensor& labels, const ClassLabels& expected,
                         const std::string& name);

@@ -166,7 +166,18 @@ TEST(Adapt, types_that_lose_information_are_refused) {
   AdaptOptions classes;
   classes.label = RowType{DType::kInt64, {}};
   EXPECT_EQ(error_of([&] { adapt(floats, input(DType::kFloat32, {2}), classes); }),
-            "d: a label is float[], but the loss takes int64[]: class numbers must be integers");
+            "d: labels are float[1], expected integers. All values are whole numbers: save them as "
+            "int64");
+  auto halves = source(Tensor::of<float>({2, 1}, {1, 2}), Tensor::of<float>({2}, {1.f, 1.5f}));
+  EXPECT_EQ(
+      error_of([&] { adapt(halves, input(DType::kFloat32, {1}), classes); }),
+      "d: label 1.5 at index 1 is not a class number; labels are float[2], expected integers");
+  auto one_hot = source(Tensor::of<float>({1, 2}, {1, 2}), Tensor::of<float>({1, 2}, {0.f, 1.f}));
+  classes.label = RowType{DType::kInt64, {2}};
+  EXPECT_NE(error_of([&] {
+              adapt(one_hot, input(DType::kFloat32, {2}), classes);
+            }).find("one-hot rows, give the class numbers"),
+            std::string::npos);
   auto tokens = source(Tensor::of<int64_t>({2, 2}, {1, 2, 3, int64_t{1} << 31}), {});
   EXPECT_EQ(error_of([&] { adapt(tokens, input(DType::kInt32, {2}), {}); }),
             "d: sample 1 holds 2147483648, which does not fit int32");
