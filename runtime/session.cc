@@ -185,6 +185,9 @@ double scalar(const Session&, const Executor& executor, const std::string& name)
 
 StepResult Session::train_step(const Batch& batch, const Cut& cut, double lr) {
   CHECK(cut.size() == 1, "this session has one replica, the cut has {}", cut.size());
+  if (!(lr >= 0) || !std::isfinite(lr)) {
+    throw Error("the learning rate is {}, expected a number that is not negative", lr);
+  }
   const std::vector<int64_t>& parts = cut[0];
   const int64_t total = std::accumulate(parts.begin(), parts.end(), int64_t{0});
   if (total != batch.rows()) {

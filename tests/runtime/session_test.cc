@@ -151,6 +151,16 @@ TEST(Session, a_step_that_is_not_finite_changes_nothing_and_names_the_cause) {
   EXPECT_EQ(session->steps(), 1);
 }
 
+TEST(Session, a_learning_rate_must_be_a_number_of_at_least_zero) {
+  auto session = open(options_of(DType::kFloat32, 1));
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  for (const double lr : {-0.1, static_cast<double>(nan)}) {
+    EXPECT_THROW(session->train_step(random_batch(4, 1), {{4}}, lr), Error);
+  }
+  EXPECT_EQ(session->steps(), 0);
+  EXPECT_GT(session->train_step(random_batch(4, 1), {{4}}, 0.0).loss, 0.0);
+}
+
 TEST(Session, the_first_bad_node_is_named_when_the_data_is_fine) {
   auto session = open(options_of(DType::kFloat32, 1));
   session->prepare_training({{{32}}});
