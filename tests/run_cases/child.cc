@@ -42,7 +42,8 @@ json to_json(const Verdict& verdict) {
 
 Verdict broken(std::string reason) { return {Status::kFail, std::move(reason), true, {}, 0}; }
 
-Verdict guarded(const std::function<Verdict()>& run) {
+template <class Run>
+Verdict guarded(Run&& run) {
   try {
     return run();
   } catch (const Mismatch& mismatch) {
@@ -80,6 +81,21 @@ std::string last_words(FILE* file) {
   return last;
 }
 
+void apply_limits(const Limits& limits) {
+  const auto set = [](auto resource, double value) {
+    const auto number = static_cast<rlim_t>(value);
+    const rlimit limit{number, number};
+    setrlimit(resource, &limit);
+  };
+  set(RLIMIT_CORE, 0);
+  set(RLIMIT_CPU, std::ceil(4 * limits.seconds));
+  // Threads reserve stacks and heaps beyond what they touch.
+  if (!kSanitized) set(RLIMIT_AS, (static_cast<double>(limits.megabytes) + 1024) * 1e6);
+}
+
+// Making a case's files may take longer than the case.
+constexpr double kPreparationSeconds = 300;
+
 class Child {
  public:
   Child(const Job& job, size_t index, Output output) : job_(job), index_(index) {
@@ -101,12 +117,15 @@ class Child {
 
   int fd() const { return fd_; }
   size_t index() const { return index_; }
-  bool late() const { return seconds_since(start_) > job_.limits.seconds; }
+  bool late() const {
+    return seconds_since(start_) > (text_.empty() ? kPreparationSeconds : job_.limits.seconds);
+  }
 
   // Takes what the child has written; true when it has closed its end.
   bool drain() {
     char buffer[4096];
     const ssize_t n = read(fd_, buffer, sizeof buffer);
+    if (n > 0 && text_.empty()) start_ = Clock::now();
     if (n > 0) text_.append(buffer, static_cast<size_t>(n));
     return n <= 0;
   }
@@ -130,7 +149,11 @@ class Child {
       dup2(nothing, 1);
       dup2(fileno(words_), 2);
     }
-    const Verdict verdict = guarded(job_.run);
+    const auto begin = [&] {
+      apply_limits(job_.limits);
+      write_all(pipe_end, "\n");
+    };
+    const Verdict verdict = guarded([&] { return job_.run(begin); });
     write_all(pipe_end,
               to_json(verdict).dump(-1, ' ', false, json::error_handler_t::replace) + "\n");
     _exit(0);
@@ -172,18 +195,6 @@ class Child {
 };
 
 }  // namespace
-
-void apply_limits(const Limits& limits) {
-  const auto set = [](auto resource, double value) {
-    const auto number = static_cast<rlim_t>(value);
-    const rlimit limit{number, number};
-    setrlimit(resource, &limit);
-  };
-  set(RLIMIT_CORE, 0);
-  set(RLIMIT_CPU, std::ceil(4 * limits.seconds));
-  // Threads reserve stacks and heaps beyond what they touch.
-  if (!kSanitized) set(RLIMIT_AS, (static_cast<double>(limits.megabytes) + 1024) * 1e6);
-}
 
 void run_jobs(const std::vector<Job>& jobs, int parallel, Output output,
               const std::function<void(size_t, const Verdict&)>& done) {

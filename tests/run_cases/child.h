@@ -21,7 +21,8 @@ struct Limits {
 };
 
 struct Job {
-  std::function<Verdict()> run;  // in the child
+  // In the child. It calls `begin` when the limits begin to count.
+  std::function<Verdict(const std::function<void()>& begin)> run;
   Limits limits;
 };
 
@@ -30,8 +31,5 @@ enum class Output : uint8_t { kHide, kShow };
 // Runs all jobs, at most `parallel` at once; `done` is called in the order of the jobs.
 void run_jobs(const std::vector<Job>& jobs, int parallel, Output output,
               const std::function<void(size_t, const Verdict&)>& done);
-
-// In a child, after everything that may take long or much on purpose: from here on the limits hold.
-void apply_limits(const Limits& limits);
 
 }  // namespace sardonyx::cases

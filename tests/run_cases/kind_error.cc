@@ -1,11 +1,10 @@
 // error: an Error at the named stage or before, with a message that holds certain words.
 //
 // load = the file and its shapes; plan = options and batch too, nothing run; train = data seen.
+// Cases with a loss take the way of `sardonyx train` (command_run.h).
 #include <nlohmann/json.hpp>
 
-#include "runtime/batch_cut.h"
-#include "runtime/data/labels.h"
-#include "runtime/data/sampler.h"
+#include "tests/run_cases/command_run.h"
 #include "tests/run_cases/kit.h"
 
 namespace sardonyx::cases {
@@ -16,7 +15,7 @@ namespace {
 
 class Stages {
  public:
-  explicit Stages(Task& task) : task_(task), option_(task.spec.value("option", json::object())) {}
+  explicit Stages(Task& task) : task_(task), has_loss_(task.spec.contains("loss")) {}
 
   void reach(const std::string& stage) {
     load();
@@ -45,69 +44,46 @@ class Stages {
     take_notices(*session);
   }
 
-  bool has_loss() const { return task_.spec.contains("loss"); }
-
   void plan() {
-    check_options();
-    session_ = runtime::Session::open(task_.model(), training_options(task_, data_));
-    const int64_t rows = data_.inputs.empty() ? rows_for(*session_, 2) : data_.rows();
+    if (has_loss_) {
+      plan_run();
+      return;
+    }
+    runtime::Session& session = open(training_options(task_, data_));
     if (task_.spec.contains("micro_batches")) {
-      session_->prepare_training({{task_.spec["micro_batches"].get<std::vector<int64_t>>()}});
-    } else if (has_loss() || data_.inputs.empty()) {
-      if (rows > 0) session_->prepare_training({{{rows}}});
+      session.prepare_training({{task_.spec["micro_batches"].get<std::vector<int64_t>>()}});
+    } else if (data_.inputs.empty()) {
+      session.prepare_training({{{rows_for(session, 2)}}});
     } else {
-      session_->evaluation_graph(rows);
+      session.evaluation_graph(data_.rows());
     }
-    take_notices(*session_);
-  }
-
-  // As the command line does with the same flags.
-  void check_options() const {
-    runtime::BatchFlags flags;
-    if (option_.contains("global_batch")) flags.batch = option_["global_batch"].get<int64_t>();
-    if (option_.contains("micro_batch")) flags.micro_batch = option_["micro_batch"].get<int64_t>();
-    if (option_.contains("accumulation")) flags.accumulate = option_["accumulation"].get<int64_t>();
-    flags.replicas = option_.value("replicas", int64_t{1});
-    if (flags.batch || flags.micro_batch) {
-      const runtime::BatchSetup setup = runtime::resolve_batch(flags);
-      runtime::SamplerOptions sampler;
-      sampler.batch = setup.batch;
-      if (option_.value("drop_last", false)) sampler.tail = runtime::Tail::kDrop;
-      runtime::Sampler(data_.rows(), sampler);
-    }
+    take_notices(session);
   }
 
   void train() {
-    if (!has_loss()) {
+    if (has_loss_) {
+      run_->train(*session_);
+    } else {
       session_->forward(data_, passes::Mode::kEval);
-      return;
-    }
-    check_data();
-    const double lr = task_.spec.at("optimizer").at("lr");
-    for (int i = 0; i < task_.spec.value("steps_to_run", 1); ++i) {
-      session_->train_step(data_, {{data_.rows()}}, lr);
     }
     take_notices(*session_);
   }
 
-  void check_data() const {
-    runtime::check_not_empty(data_.rows(), "the data");
-    runtime::SessionOptions options = plain_options(task_);
-    describe(options, data_);
-    options.pipeline.loss.kind = "none";
-    const auto graph =
-        runtime::Session::open(task_.model(), options)->evaluation_graph(data_.rows());
-    const graph::TensorType scores =
-        graph->find(task_.spec["loss"].at("output").get<std::string>())->type;
-    runtime::ClassLabels expected;
-    expected.samples = data_.rows();
-    expected.classes = scores.dims.at(1).value;
-    runtime::check_class_labels(data_.labels, expected, "labels");
+  void plan_run() {
+    run_ = std::make_unique<CommandRun>(task_, data_);
+    run_->check_flags();
+    open(run_->session_options());
+  }
+
+  runtime::Session& open(const runtime::SessionOptions& options) {
+    session_ = runtime::Session::open(task_.model(), options);
+    return *session_;
   }
 
   Task& task_;
-  json option_;
+  bool has_loss_;
   runtime::Batch data_;
+  std::unique_ptr<CommandRun> run_;
   std::unique_ptr<runtime::Session> session_;
   std::vector<std::string> notices_;
 };

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
@@ -37,8 +38,8 @@ void run_node_test(Task& task);
 // Misbehaves as case.json asks: for the tests of run_cases itself.
 void run_planted(Task& task);
 
-// Makes files (`prepare`, `generate`), applies the limits and runs the kind. For a child process.
+// Makes files (`prepare`, `generate`), calls `begin` and runs the kind. For a child process.
 Verdict run_case(const Case& which, const std::filesystem::path& scratch, int threads,
-                 double seconds, int64_t megabytes);
+                 const std::function<void()>& begin);
 
 }  // namespace sardonyx::cases

@@ -87,13 +87,11 @@ int run(const Options& options) {
     const double seconds = which.seconds > 0 ? which.seconds : options.seconds;
     const int64_t megabytes = which.megabytes > 0 ? which.megabytes : options.megabytes;
     const auto known = limits.find(which.id);
-    jobs.push_back({[&, seconds, megabytes, known]() -> Verdict {
-                      if (known != limits.end())
-                        return {Status::kSkip, known->second, false, {}, 0};
-                      return run_case(which, scratch.path() / which.id, options.threads, seconds,
-                                      megabytes);
-                    },
-                    {seconds, megabytes}});
+    const auto run = [&, known](const std::function<void()>& begin) -> Verdict {
+      if (known != limits.end()) return {Status::kSkip, known->second, false, {}, 0};
+      return run_case(which, scratch.path() / which.id, options.threads, begin);
+    };
+    jobs.push_back({run, {seconds, megabytes}});
   }
   Report report(options.json ? Format::kJson : Format::kText,
                 options.verbose ? Detail::kVerbose : Detail::kBrief);

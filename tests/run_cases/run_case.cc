@@ -6,7 +6,6 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "tests/run_cases/child.h"
 #include "tests/run_cases/kinds.h"
 
 namespace sardonyx::cases {
@@ -52,8 +51,8 @@ void (*kind_of(const std::string& name))(Task&) {
 
 }  // namespace
 
-Verdict run_case(const Case& which, const fs::path& scratch, int threads, double seconds,
-                 int64_t megabytes) {
+Verdict run_case(const Case& which, const fs::path& scratch, int threads,
+                 const std::function<void()>& begin) {
   const json spec =
       which.kind == "node_test" ? json::object() : read_json(which.folder / "case.json");
   fs::create_directories(scratch);
@@ -68,7 +67,7 @@ Verdict run_case(const Case& which, const fs::path& scratch, int threads, double
       generate(spec["generate"], which.folder.parent_path() / "make", folder);
     }
   }
-  apply_limits({seconds, megabytes});
+  begin();
   // Relative paths of the case must not depend on where the program runs.
   if (spec.contains("run_from")) fs::current_path(scratch);
   Task task{which, folder, scratch, spec, threads, {}};
