@@ -40,16 +40,16 @@ json to_json(const Verdict& verdict) {
           {"megabytes", peak_megabytes(usage)}};
 }
 
-Verdict broken(std::string reason) { return {Status::kFail, std::move(reason), true, {}, 0}; }
+Verdict broken(std::string reason) { return {Status::kFail, std::move(reason), true}; }
 
 template <class Run>
 Verdict guarded(Run&& run) {
   try {
     return run();
   } catch (const Mismatch& mismatch) {
-    return {Status::kFail, mismatch.what(), false, {}, 0};
+    return {Status::kFail, mismatch.what()};
   } catch (const Error& error) {
-    return {Status::kFail, error.what(), false, {}, 0};
+    return {Status::kFail, error.what()};
   } catch (const std::bad_alloc&) {
     return broken("out of memory");
   } catch (const std::exception& error) {
@@ -181,8 +181,11 @@ class Child {
       return broken(fmt::format("took {} MB of memory, the limit is {} MB", megabytes,
                                 job_.limits.megabytes));
     }
-    return {static_cast<Status>(report.at("status").get<int>()), report.at("reason"),
-            report.at("broken"), report.at("notes"), 0};
+    return {static_cast<Status>(report.at("status").get<int>()),
+            report.at("reason"),
+            report.at("broken"),
+            {},
+            report.at("notes")};
   }
 
   const Job& job_;

@@ -37,9 +37,11 @@ void Report::add(const Case& which, const Verdict& verdict) {
   ++(verdict.status == Status::kPass   ? counts.passed
      : verdict.status == Status::kFail ? counts.failed
                                        : counts.skipped);
+  if (!verdict.pending.empty()) ++counts.pending;
   lines_.push_back({which, verdict});
   if (format_ == Format::kJson) return;
   fmt::print("{} {}", status_name(verdict.status), which.id);
+  if (!verdict.pending.empty()) fmt::print(" (pending: {})", verdict.pending);
   if (!verdict.reason.empty()) fmt::print(": {}", one_line(verdict.reason));
   if (detail_ == Detail::kVerbose) fmt::print(" ({:.2f} s)", verdict.seconds);
   fmt::print("\n");
@@ -85,6 +87,7 @@ void Report::print_json(const Counts& all) const {
                        {"status", status_name(line.verdict.status)},
                        {"reason", line.verdict.reason},
                        {"broken", line.verdict.broken},
+                       {"pending", line.verdict.pending},
                        {"notes", line.verdict.notes},
                        {"seconds", line.verdict.seconds}});
   }
@@ -105,15 +108,17 @@ int Report::finish() {
     all.passed += c.passed;
     all.failed += c.failed;
     all.skipped += c.skipped;
+    all.pending += c.pending;
   }
   if (format_ == Format::kJson) {
     print_json(all);
   } else {
     print_table();
     print_default_rule();
+    if (all.pending > 0) fmt::print("\n{} of the failed ones are pending.", all.pending);
     fmt::print("\n{} passed, {} failed, {} skipped\n", all.passed, all.failed, all.skipped);
   }
-  return all.failed;
+  return all.failed - all.pending;
 }
 
 }  // namespace sardonyx::cases

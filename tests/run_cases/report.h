@@ -17,12 +17,12 @@ class Report {
  public:
   Report(Format format, Detail detail) : format_(format), detail_(detail) {}
   void add(const Case& which, const Verdict& verdict);
-  // Prints what stands at the end; the number of failures.
+  // Prints what stands at the end; the number of failures that count.
   int finish();
 
  private:
   struct Counts {
-    int passed = 0, failed = 0, skipped = 0;
+    int passed = 0, failed = 0, skipped = 0, pending = 0;  // pending ones are among the failed
   };
   struct Line {
     Case which;

@@ -112,6 +112,22 @@ TEST_F(RunCases, filters_choose_cases_and_json_is_json) {
   EXPECT_EQ(run_all("--filter Q").code, 2);
 }
 
+TEST_F(RunCases, pending_cases_may_fail_but_neither_crash_nor_pass) {
+  plant("P-1", "error");
+  const std::string list = (folder_.path() / "pending.txt").string();
+  std::ofstream(list) << "# why\nP-*  a part that is not built yet\n";
+  const Outcome failing = run_all("--pending " + list);
+  EXPECT_EQ(failing.code, 0);
+  expect_line(failing, "FAIL P-1 (pending: a part that is not built yet): refused: ");
+  expect_line(failing, "\n0 passed, 1 failed, 0 skipped\n");
+  plant("P-1", "none");
+  const Outcome passing = run_all("--pending " + list);
+  EXPECT_EQ(passing.code, 1);
+  expect_line(passing, "FAIL P-1: passes, but is listed in " + list + ": remove its line");
+  plant("P-1", "crash");
+  EXPECT_EQ(run_all("--pending " + list).code, 1);
+}
+
 TEST_F(RunCases, a_wrong_expected_value_fails_and_a_right_one_passes) {
   const fs::path cases = sardonyx::testing::shared_folder() / "cases";
   if (!fs::exists(cases)) GTEST_SKIP() << "the shared cases are not there";

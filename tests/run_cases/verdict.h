@@ -17,10 +17,12 @@ enum class Status : uint8_t { kPass, kFail, kSkip };
 
 struct Verdict {
   Status status = Status::kPass;
-  std::string reason;
+  std::string reason = {};
   bool broken = false;  // crash, hang, memory, internal error
+  // A failure that was expected, so it doesn't count: why.
+  std::string pending = {};
   // Further lines: an accepted refusal, how the default rule chose.
-  std::vector<std::string> notes;
+  std::vector<std::string> notes = {};
   double seconds = 0;
 };
 
