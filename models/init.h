@@ -2,8 +2,8 @@
 //
 //   normal:STD   weights N(0, STD^2), biases 0
 //   kaiming      weights N(0, 2 / fan_in), biases 0             (He et al. 2015, for ReLU)
-//   xavier       weights U(-b, b), b = sqrt(6 / (fan_in + fan_out)), biases 0   (Glorot, Bengio
-//   2010) pytorch      weights and biases U(-b, b), b = 1 / sqrt(fan_in)      (torch.nn.Linear,
+//   xavier       weights U(-b, b), b = sqrt(6 / (fan_in + fan_out)), biases 0   (Glorot 2010)
+//   pytorch      weights and biases U(-b, b), b = 1 / sqrt(fan_in)      (torch.nn.Linear,
 //   torch.nn.Conv2d)
 //
 // A value depends on (seed, name of the tensor, index) only, so adding a layer changes no other.
