@@ -8,9 +8,15 @@
 
 namespace sardonyx::runtime {
 
-void notice_left_out(const Feed& feed, const Dataset& data) {
+void check_evaluation(const Feed& feed, const Dataset& data) {
   const int64_t baked = feed.baked_rows();
-  if (baked <= 0 || data.size() < baked || data.size() % baked == 0) return;
+  if (baked <= 0 || data.size() % baked == 0) return;
+  if (data.size() < baked) {
+    throw Error(
+        "{} has {} samples, fewer than the batch {} that is baked into the model; training "
+        "works without evaluation, with --eval-every 0",
+        data.info().name, data.size(), baked);
+  }
   support::notice(
       "evaluation leaves out the last {} of {} samples: the model has the batch {} baked in",
       data.size() % baked, data.size(), baked);
@@ -21,10 +27,7 @@ EvalResult evaluate(Session& session, const Feed& feed, const std::shared_ptr<co
   const int64_t baked = feed.baked_rows();
   if (baked > 0) chunk = baked;
   chunk = std::min(std::max<int64_t>(chunk, 1), data->size());
-  if (chunk < baked) {
-    throw Error("{} has {} samples, but the model has the batch {} baked in", data->info().name,
-                data->size(), baked);
-  }
+  CHECK(chunk >= baked, "check_evaluation() lets nothing else through");
   const Tail tail = baked > 0 ? Tail::kDrop : Tail::kKeep;
   Sampler sampler(data->size(), {chunk, 0, SampleOrder::kSequential, tail});
   PrefetchOptions ahead;

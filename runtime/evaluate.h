@@ -13,8 +13,8 @@ namespace sardonyx::runtime {
 // once. Only a model with a baked batch leaves out a short last piece; the result's rows say so.
 EvalResult evaluate(Session& session, const Feed& feed, const std::shared_ptr<const Dataset>& data,
                     int64_t chunk);
-// Says once what evaluate() will leave out.
-void notice_left_out(const Feed& feed, const Dataset& data);
+// Says what evaluate() will leave out. Throws Error when nothing would be left.
+void check_evaluation(const Feed& feed, const Dataset& data);
 
 // Mean over what was counted; shares of correct answers, where the loss knows classes.
 double mean_loss(const EvalResult& result);

@@ -13,8 +13,18 @@ namespace sardonyx::runtime {
 using graph::DType;
 using graph::TensorType;
 
-int64_t Feed::baked_rows() const {
+namespace {
+
+int64_t rows_of(const TensorType& type) {
   return type.ranked && !type.dims.empty() && type.dims[0].known() ? type.dims[0].value : -1;
+}
+
+}  // namespace
+
+int64_t Feed::baked_rows() const { return rows_of(type); }
+
+int64_t baked_rows(const Session& session) {
+  return session.data_inputs().empty() ? -1 : rows_of(session.data_inputs()[0]->type);
 }
 
 namespace {

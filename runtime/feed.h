@@ -23,6 +23,9 @@ struct Feed {
   int64_t baked_rows() const;
 };
 
+// Rows that the model's first input demands; -1: any number.
+int64_t baked_rows(const Session& session);
+
 // Throws Error when the model doesn't take one tensor of samples.
 Feed find_feed(const Session& session, const Flags& flags);
 

@@ -419,8 +419,10 @@ Examination Session::examine(int64_t rows, passes::Mode mode) {
                          options_.instruments);
   } catch (const Error& error) {
     // What couldn't be typed is the cause, not where it was noticed.
-    result.error =
-        context.unsupported.empty() ? error.what() : passes::list_unsupported(context.unsupported);
+    result.error = error.what();
+    if (!context.unsupported.empty()) {
+      result.error = passes::list_unsupported(context.unsupported) + "\nand then: " + result.error;
+    }
   }
   add_notices(context.notices);
   if (const graph::Value* scores = result.graph->find(context.logits)) result.scores = scores->type;
@@ -457,12 +459,24 @@ std::unique_ptr<passes::Plan> Session::draft_plan(int64_t rows) {
   return std::move(make_plan({Kind::kTrain, MicroBatch::kOnly, rows, ""})->plan);
 }
 
-size_t Session::planned_bytes() const {
-  size_t arena = 0;
+passes::MemoryReport Session::memory() const {
+  passes::MemoryReport report;
   for (const auto& [key, loaded] : plans_) {
-    if (loaded != nullptr) arena = std::max(arena, loaded->plan->arena_bytes);
+    if (loaded == nullptr) continue;
+    const passes::MemoryReport& own = loaded->plan->memory;
+    report.arena_bytes = std::max(report.arena_bytes, own.arena_bytes);
+    report.sum_bytes = std::max(report.sum_bytes, own.sum_bytes);
+    if (own.liveness_bound_bytes <= report.liveness_bound_bytes) continue;
+    report.liveness_bound_bytes = own.liveness_bound_bytes;
+    report.peak_node = own.peak_node;
   }
-  return states_.bytes() + arena;
+  report.state_bytes = states_.bytes();
+  return report;
+}
+
+size_t Session::planned_bytes() const {
+  const passes::MemoryReport report = memory();
+  return report.state_bytes + report.arena_bytes;
 }
 
 void Session::set_timing(Executor::Timing timing) {

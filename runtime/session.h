@@ -128,8 +128,9 @@ class Session {
   const passes::Plan& training_plan(int64_t rows);
   // The same plan without taking memory on the device: for reports.
   std::unique_ptr<passes::Plan> draft_plan(int64_t rows);
-  // States and the largest arena of the plans so far.
-  size_t planned_bytes() const;
+  // Of the plans so far: their states together, and the largest of everything else.
+  passes::MemoryReport memory() const;
+  size_t planned_bytes() const;  // states and arena
 
   // Measures the steps of all training plans made so far (runtime/executor.h).
   void set_timing(Executor::Timing timing);

@@ -28,7 +28,8 @@ void check_baked(int64_t baked, int64_t first_size, const std::vector<int64_t>& 
                  const CutOptions& cut) {
   if (baked < 0) return;
   for (const int64_t size : sizes) {
-    for (const int64_t rows : cut_batch(size, cut)[0]) {
+    const Cut pieces = cut_batch(size, cut);
+    for (const int64_t rows : pieces[0]) {
       if (rows == baked) continue;
       if (size == first_size) {
         throw Error(
@@ -84,8 +85,8 @@ Trainer::Trainer(Session& session, const Feed& feed, const FedData& data, Traine
     : session_(session), feed_(feed), data_(data), options_(std::move(options)) {
   CHECK(data_.train != nullptr, "there is nothing to train on");
   const Sampler sampler(data_.train->size(), sampler_options());
-  if (data_.test != nullptr && options_.eval_every > 0) notice_left_out(feed_, *data_.test);
   check_baked(feed_.baked_rows(), options_.batch.batch, sampler.batch_sizes(), options_.batch.cut);
+  if (data_.test != nullptr && options_.eval_every > 0) check_evaluation(feed_, *data_.test);
   info_.model = session_.model().path().filename().string() + " on " + data_.name;
   info_.steps_per_epoch = sampler.batches_per_epoch();
   info_.total_steps = options_.steps.value_or(options_.epochs * info_.steps_per_epoch);

@@ -212,10 +212,27 @@ TEST(Trainer, a_baked_batch_is_accumulated_when_the_batch_is_a_multiple) {
   Flags flags = small_run();
   flags.batch = 50;
   flags.micro_batch = 25;
+  flags.eval_every = 0;
   EXPECT_EQ(train(flags, 25).recorder.steps.size(), 2u);
+  flags.batch = 49;
+  EXPECT_EQ(
+      error_of([&] { train(flags, 25); }),
+      "the model has the batch 25 baked in, but the batch of 49 is cut into pieces of 24; use "
+      "--micro-batch 25 and a --batch that is a multiple of it, or export with a dynamic batch "
+      "axis");
+  flags.batch = 50;
   flags.micro_batch.reset();
-  EXPECT_EQ(error_of([&] { train(flags, 25); }).substr(0, 80),
-            "the model has the batch 25 baked in, but the batch of 50 is cut into pieces of 5");
+  EXPECT_EQ(error_of([&] { train(flags, 25); }).substr(0, 73),
+            "input 'input' has the batch size 25 baked in, but 50 rows were asked for;");
+}
+
+TEST(Trainer, a_test_part_smaller_than_a_baked_batch_is_refused_before_training) {
+  Flags flags = small_run();
+  flags.batch = 25;
+  EXPECT_EQ(
+      error_of([&] { train(flags, 25); }),
+      "synthetic (test) has 20 samples, fewer than the batch 25 that is baked into the model; "
+      "training works without evaluation, with --eval-every 0");
 }
 
 TEST(Trainer, contradicting_flags_are_usage_errors) {
