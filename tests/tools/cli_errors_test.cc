@@ -1,0 +1,249 @@
+// What the program says when something is wrong: exit code, the whole message, and what it leaves
+// behind.
+#include <gtest/gtest.h>
+#include <onnx/onnx_pb.h>
+
+#include <algorithm>
+#include <fstream>
+
+#include "graph/onnx_export.h"
+#include "models/lenet.h"
+#include "tests/support/onnx_sketch.h"
+#include "tests/tools/program.h"
+
+namespace sardonyx::testing {
+namespace {
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+class CliErrors : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    models::ImageModel options;
+    options.height = options.width = 16;
+    lenet_ = models::lenet(options);
+    graph::write_onnx(*lenet_, program_.file("lenet.onnx"));
+  }
+  Outcome run(const std::string& arguments) const { return program_.run(arguments); }
+  // Exit code, stderr up to `lines` lines; nothing on stdout.
+  void expect(const std::string& arguments, int code, const std::string& message) const {
+    const Outcome outcome = run(arguments);
+    EXPECT_EQ(outcome.code, code) << outcome.err;
+    EXPECT_TRUE(outcome.err.starts_with(message)) << outcome.err;
+    EXPECT_EQ(outcome.out, "");
+  }
+  void put(const std::string& name, const std::string& bytes) const {
+    write_file(program_.file(name), bytes);
+  }
+  std::string content(const std::string& name) const { return read_file(program_.file(name)); }
+  std::vector<std::string> files() const {
+    std::vector<std::string> names;
+    for (const auto& entry : std::filesystem::directory_iterator(program_.folder())) {
+      names.push_back(entry.path().filename().string());
+    }
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+  const Program program_;
+  std::unique_ptr<graph::Graph> lenet_;
+};
+
+// --- the command line
+
+TEST_F(CliErrors, usage_is_code_2_and_names_what_is_near) {
+  expect("trian lenet.onnx", 2, "error: there is no command 'trian' (did you mean train?)");
+  expect("train lenet.onnx --data synthetic --epocs 3", 2,
+         "error: there is no flag --epocs (did you mean --epochs");
+  expect("train", 2, "error: MODEL is required");
+  expect("train lenet.onnx", 2, "error: --data is missing: fashion-mnist, ");
+  expect("train lenet.onnx more.onnx --data synthetic", 2,
+         "error: 'more.onnx' is one argument too many");
+  expect("train lenet.onnx --data synthetic --lr fast", 2, "error: --lr 'fast': expected a number");
+  expect("train lenet.onnx --data synthetic --lr -1", 2,
+         "error: --lr -1: expected a number of at least 0");
+  expect("train lenet.onnx --data synthetic --loss crossentropy", 2,
+         "error: --loss 'crossentropy' is not known (did you mean cross_entropy?); there is");
+  expect("train lenet.onnx --data synthetic --schedule cosin", 2,
+         "error: --schedule 'cosin' is not known (did you mean cosine?)");
+  expect("train lenet.onnx --data synthetic --epochs 2 --steps 3", 2,
+         "error: --epochs 2 and --steps 3: give one of them");
+  expect("train lenet.onnx --data synthetic --batch 10 --micro-batch 5 --accumulate 3", 2,
+         "error: --batch: global batch 10 contradicts micro-batch 5 x replicas 1 x accumulation 3 "
+         "= 15");
+  expect("inspect lenet.onnx --format jsn", 2,
+         "error: --format 'jsn' is not known (did you mean json?)");
+  EXPECT_TRUE(has(run("train lenet.onnx --epocs").err, "see `sardonyx train --help`"));
+}
+
+TEST_F(CliErrors, what_is_not_built_is_refused_by_name) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"--resume", "--resume: checkpoints are not built yet"},
+      {"--checkpoint dir", "--checkpoint: checkpoints are not built yet"},
+      {"--clip-norm 1", "--clip-norm: clipping is not built yet"},
+      {"--group a:lr=1", "--group: parameter groups are not built yet"},
+      {"--sync-bn", "--sync-bn: several replicas are not built yet"},
+      {"--replicas 2", "--replicas 2: several replicas are not built yet"},
+      {"--devices cpu,cpu", "--replicas 2: several replicas are not built yet"},
+      {"--devices cuda:0", "--devices cuda: not built yet; there is cpu"},
+      {"--optimizer adam", "--optimizer adam: not built yet; there is sgd"},
+      {"--dtype bf16", "--dtype bf16: not built yet; there is f32, f64"},
+      {"--loss l1", "--loss l1: not built yet; there is cross_entropy, nll, mse"},
+      {"--on-nan skip", "--on-nan skip: not built yet; there is stop"},
+      {"--tune", "--tune: timing of kernel candidates is not built yet"},
+      {"--memory-budget 1", "--memory-budget: recomputation is not built yet"},
+      {"--trace f", "--trace: traces are not built yet"},
+      {"--init kaiming", "--init: filling in missing weights is not built yet"},
+      {"--set-batch", "--set-batch: making a baked batch symbolic is not built yet"},
+  };
+  for (const auto& [flags, message] : cases) {
+    expect(std::string("train lenet.onnx --data synthetic ") + flags, 2,
+           std::string("error: ") + message);
+  }
+  expect("model resnet18 -o r.onnx", 2, "error: model resnet18: not built yet; there is lenet");
+  expect("inspect lenet.onnx --format html", 2, "error: --format html: not built yet");
+}
+
+// --- the model
+
+TEST_F(CliErrors, files_that_are_no_model_say_what_they_are) {
+  expect("check none.onnx", 1, "error: none.onnx: no such file");
+  put("empty.onnx", "");
+  expect("check empty.onnx", 1, "error: empty.onnx: the file is empty (0 bytes)");
+  const std::string bytes = content("lenet.onnx");
+  put("half.onnx", bytes.substr(0, bytes.size() / 2));
+  expect("check half.onnx", 1, "error: half.onnx (");
+  EXPECT_TRUE(has(run("check half.onnx").err, "is not an ONNX model, or a damaged one"));
+  put("lfs.onnx", "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 517094\n");
+  EXPECT_TRUE(has(run("check lfs.onnx").err, "a Git-LFS pointer, not the model itself"));
+  put("text.onnx", "hello, this is a text and no model\n");
+  expect("check text.onnx", 1, "error: text.onnx (35 bytes) is ");
+}
+
+TEST_F(CliErrors, all_unknown_operators_are_listed_at_once) {
+  onnx::ModelProto model = base_model();
+  auto* shape = model.mutable_graph()->mutable_input(0)->mutable_type()->mutable_tensor_type();
+  shape->mutable_shape()->add_dim()->set_dim_param("N");
+  shape->mutable_shape()->add_dim()->set_dim_value(4);
+  model.mutable_graph()->mutable_output(0)->mutable_type()->mutable_tensor_type()->set_elem_type(1);
+  add_node(model, "Foo", {"x"}, "a");
+  add_node(model, "Bar", {"a"}, "b");
+  add_node(model, "Baz", {"b"}, "y");
+  put("ops.onnx", model.SerializeAsString());
+  for (const char* command : {"check ops.onnx", "train ops.onnx --data synthetic:8"}) {
+    const Outcome outcome = run(command);
+    EXPECT_EQ(outcome.code, 1);
+    for (const char* op : {"Foo (1 node)", "Bar (1 node)", "Baz (1 node)"}) {
+      EXPECT_TRUE(has(outcome.out + outcome.err, op)) << command << outcome.err;
+    }
+  }
+}
+
+TEST_F(CliErrors, a_baked_batch_is_explained) {
+  lenet_->inputs()[0]->type.dims[0] = graph::Dim(8);
+  lenet_->outputs()[0]->type.dims[0] = graph::Dim(8);
+  graph::write_onnx(*lenet_, program_.file("baked.onnx"));
+  expect(
+      "train baked.onnx --data synthetic:60", 1,
+      "error: the model has the batch 8 baked in, but the last batch of an epoch has 4 rows; add "
+      "--drop-last, or export with a dynamic batch axis");
+  expect("train baked.onnx --data synthetic:60 --batch 12 --drop-last", 1,
+         "error: input 'input' has the batch size 8 baked in, but 12 rows were asked for");
+  EXPECT_EQ(run("train baked.onnx --data synthetic:60 --drop-last").code, 0);
+  EXPECT_EQ(run("train baked.onnx --data synthetic:60 --batch 16 --micro-batch 8 --drop-last").code,
+            0);
+  const Outcome check = run("check baked.onnx");
+  EXPECT_EQ(check.code, 0);
+  EXPECT_TRUE(has(check.out, "the batch 8 is baked in"));
+  EXPECT_TRUE(has(check.out, "--batch 8 --lr 0.01 --drop-last"));
+}
+
+TEST_F(CliErrors, nothing_to_train_gives_the_reason_for_every_tensor) {
+  const Outcome outcome = run("train lenet.onnx --data synthetic:8 --freeze *");
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_TRUE(has(outcome.err, "error: nothing to train"));
+  EXPECT_TRUE(has(outcome.err, "\n  conv1.weight  float[20,1,3,3]: frozen by --freeze"));
+  expect("train lenet.onnx --data synthetic:8 --freeze conv3*", 1,
+         "error: --freeze 'conv3*' matches no tensor of the model");
+  EXPECT_EQ(run("check lenet.onnx --freeze *").code, 1);
+}
+
+// --- the data
+
+TEST_F(CliErrors, a_label_out_of_range_is_found_before_the_first_step) {
+  write_idx_set(program_.file("data"), 40, 16, 200);
+  const Outcome outcome = run("train lenet.onnx --data idx:data --log run.jsonl");
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_TRUE(has(outcome.err, "200")) << outcome.err;
+  EXPECT_TRUE(has(outcome.err, "39")) << outcome.err;
+  EXPECT_EQ(outcome.out, "");
+}
+
+TEST_F(CliErrors, images_of_another_size_give_both_shapes) {
+  write_idx_set(program_.file("data"), 40, 20);
+  const Outcome outcome = run("train lenet.onnx --data idx:data");
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_TRUE(has(outcome.err, "[40,20,20]")) << outcome.err;
+  EXPECT_TRUE(has(outcome.err, "[N,1,16,16]")) << outcome.err;
+}
+
+TEST_F(CliErrors, missing_data_say_what_was_looked_for) {
+  const Outcome outcome = run("train lenet.onnx --data idx:nowhere");
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_TRUE(has(outcome.err, "nowhere")) << outcome.err;
+  expect("train lenet.onnx --data fashon-mnist", 1, "error: --data fashon-mnist: unknown");
+}
+
+// --- the outputs
+
+TEST_F(CliErrors, outputs_are_tried_before_training_and_never_the_input) {
+  const std::string before = content("lenet.onnx");
+  const std::string train = "train lenet.onnx --data synthetic:8 ";
+  expect(train + "--save lenet.onnx", 1,
+         "error: --save lenet.onnx: that is the input file, which stays as it is; choose another "
+         "name");
+  expect(train + "--log ./lenet.onnx", 1, "error: --log ./lenet.onnx: that is the input file");
+  expect(
+      train + "--save nowhere/out.onnx", 1,
+      "error: nowhere/out.onnx: cannot be written: No such file or directory; its folder does not "
+      "exist, create it first\n  while preparing --save nowhere/out.onnx");
+  expect(train + "--save .", 1, "error: .: is a directory, expected the name of a file");
+  expect(train + "--plot nowhere/curve.svg", 1, "error: nowhere/curve.svg: cannot be written");
+  EXPECT_EQ(content("lenet.onnx"), before);
+  EXPECT_EQ(files(), (std::vector<std::string>{"lenet.onnx", "stderr", "stdout"}));
+}
+
+TEST_F(CliErrors, a_full_disk_at_the_save_keeps_the_old_file) {
+  put("out.onnx", "the old file");
+  // The model has 170 kB; the limit stands in for a full disk.
+  const Outcome outcome = program_.wait(
+      program_.start("train lenet.onnx --data synthetic:8 --batch 8 --save out.onnx", 100000));
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_TRUE(has(outcome.err, "error: out.onnx: cannot be written: File too large"))
+      << outcome.err;
+  EXPECT_EQ(content("out.onnx"), "the old file");
+  EXPECT_EQ(files(), (std::vector<std::string>{"lenet.onnx", "out.onnx", "stderr", "stdout"}));
+}
+
+TEST_F(CliErrors, a_loss_that_is_not_finite_stops_with_step_and_node) {
+  const Outcome outcome =
+      run("train lenet.onnx --data synthetic:64 --batch 8 --lr 1e30 --json --save out.onnx");
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_TRUE(has(outcome.err, "error: step 2: the loss is not finite")) << outcome.err;
+  EXPECT_TRUE(has(outcome.err, "first non-finite value: output 0 of node Conv -> conv"));
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_FALSE(std::filesystem::exists(program_.file("out.onnx")));
+}
+
+TEST_F(CliErrors, unknown_names_have_near_names) {
+  expect("ops Covn", 1, "error: operator Covn is not supported (did you mean Conv?)");
+  expect("opt lenet.onnx --passes infer_shape", 1,
+         "error: there is no pass 'infer_shape'; did you mean infer_shapes");
+  expect("model lenet -o x.onnx --init kaming", 2, "error: --init 'kaming' is not known");
+  expect("model lenet -o x.onnx --input 28x28", 2,
+         "error: --input '28x28': expected CHANNELSxHEIGHTxWIDTH");
+}
+
+}  // namespace
+}  // namespace sardonyx::testing

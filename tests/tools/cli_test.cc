@@ -1,0 +1,243 @@
+// The program as a user meets it: what each command does, its exit code, and that JSON is JSON.
+// cli_errors_test.cc has what goes wrong.
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <thread>
+
+#include "tests/tools/program.h"
+
+namespace sardonyx::testing {
+namespace {
+
+using Json = nlohmann::json;
+
+std::vector<Json> json_lines(const std::string& text) {
+  std::vector<Json> lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) lines.push_back(Json::parse(line));
+  return lines;
+}
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+class Cli : public ::testing::Test {
+ protected:
+  Outcome run(const std::string& arguments) const { return program_.run(arguments); }
+  // LeNet for 1 x 16 x 16 images in lenet.onnx.
+  void make_lenet() const {
+    const Outcome made = run("model lenet -o lenet.onnx --input 1x16x16 --init kaiming");
+    ASSERT_EQ(made.code, 0) << made.err;
+  }
+  void make_data(int label_of_last = 0) const {
+    write_idx_set(program_.file("data"), 96, 16, label_of_last);
+  }
+  std::string content(const std::string& name) const { return read_file(program_.file(name)); }
+  const Program program_;
+};
+
+TEST_F(Cli, help_lists_commands_and_each_command_has_an_example) {
+  const Outcome overview = run("--help");
+  EXPECT_EQ(overview.code, 0);
+  for (const char* name :
+       {"train", "eval", "check", "inspect", "model", "bench", "opt", "ops", "env"}) {
+    EXPECT_TRUE(has(overview.out, std::string("  ") + name + " ")) << name;
+    const Outcome help = run(std::string(name) + " --help");
+    EXPECT_EQ(help.code, 0) << name;
+    EXPECT_TRUE(has(help.out, std::string("Example:\n  sardonyx ") + name)) << help.out;
+  }
+  EXPECT_EQ(run("--version").code, 0);
+  EXPECT_EQ(run("").code, 2);
+}
+
+TEST_F(Cli, model_is_the_same_for_the_same_seed) {
+  EXPECT_EQ(run("model lenet -o a.onnx --seed 3").code, 0);
+  EXPECT_EQ(run("model lenet -o b.onnx --seed 3").code, 0);
+  EXPECT_EQ(run("model lenet -o c.onnx --seed 4").code, 0);
+  EXPECT_EQ(content("a.onnx"), content("b.onnx"));
+  EXPECT_NE(content("a.onnx"), content("c.onnx"));
+}
+
+TEST_F(Cli, trains_saves_and_evaluates_to_the_reported_accuracy) {
+  make_lenet();
+  make_data();
+  const Outcome trained =
+      run("train lenet.onnx --data idx:data --epochs 3 --batch 16 --lr 0.05 --save out.onnx "
+          "--log run.jsonl --plot curve.svg --json --threads 1");
+  ASSERT_EQ(trained.code, 0) << trained.err;
+  const std::vector<Json> lines = json_lines(trained.out);
+  ASSERT_EQ(lines.size(), 4u);
+  EXPECT_EQ(lines[0]["epoch"], 1);
+  EXPECT_EQ(lines[2]["step"], 18);
+  EXPECT_LT(lines[2]["train_loss"].get<double>(), lines[0]["train_loss"].get<double>());
+  EXPECT_EQ(lines[3]["done"], true);
+  EXPECT_EQ(lines[3]["saved"], "out.onnx");
+  EXPECT_EQ(lines[3]["devices"], Json::array({"cpu"}));
+  EXPECT_EQ(json_lines(content("run.jsonl")).size(), 18u + 4u);
+  EXPECT_TRUE(content("curve.svg").starts_with("<svg "));
+
+  const Outcome evaluated = run("eval out.onnx --data idx:data --json");
+  ASSERT_EQ(evaluated.code, 0) << evaluated.err;
+  const Json result = Json::parse(evaluated.out);
+  EXPECT_EQ(result["samples"], 24);
+  EXPECT_EQ(result["accuracy"], lines[2]["test_accuracy"]);
+  EXPECT_NEAR(result["loss"].get<double>(), lines[2]["test_loss"].get<double>(), 1e-6);
+}
+
+TEST_F(Cli, plain_lines_go_to_stdout_and_notices_to_stderr) {
+  make_lenet();
+  make_data();
+  const Outcome trained = run("train lenet.onnx --data idx:data --batch 32 --save out.onnx");
+  ASSERT_EQ(trained.code, 0) << trained.err;
+  EXPECT_TRUE(has(trained.out, "batch 32, 3 steps per epoch, 1 epoch; sgd lr 0.01 constant"));
+  EXPECT_TRUE(has(trained.out, "epoch 1/1  step 3"));
+  EXPECT_TRUE(has(trained.out, "saved out.onnx"));
+  EXPECT_TRUE(has(trained.err, "channel axis of one added"));
+  EXPECT_FALSE(has(trained.out + trained.err, "\x1b"));  // no terminal, no escapes
+}
+
+TEST_F(Cli, the_same_command_gives_the_same_file) {
+  make_lenet();
+  const std::string command = "train lenet.onnx --data synthetic:64 --batch 16 --threads 2 --save ";
+  EXPECT_EQ(run(command + "a.onnx").code, 0);
+  EXPECT_EQ(run(command + "b.onnx").code, 0);
+  EXPECT_EQ(content("a.onnx"), content("b.onnx"));
+  EXPECT_NE(content("a.onnx"), content("lenet.onnx"));
+}
+
+TEST_F(Cli, a_signal_finishes_the_step_saves_and_exits_with_its_code) {
+  make_lenet();
+  for (const auto& [signal, code, name] :
+       {std::tuple{SIGINT, 130, "SIGINT"}, {SIGTERM, 143, "SIGTERM"}}) {
+    const pid_t process = program_.start(
+        "train lenet.onnx --data synthetic:100000 --batch 8 --json --save out.onnx --log "
+        "run.jsonl");
+    // Until it is in its steps.
+    for (int i = 0; i < 500; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      if (std::filesystem::exists(program_.file("run.jsonl")) && !content("run.jsonl").empty())
+        break;
+    }
+    kill(process, signal);
+    const Outcome stopped = program_.wait(process);
+    EXPECT_EQ(stopped.code, code) << stopped.err;
+    const std::vector<Json> lines = json_lines(stopped.out);
+    ASSERT_EQ(lines.size(), 1u);
+    EXPECT_EQ(lines[0]["done"], false);
+    EXPECT_EQ(lines[0]["stopped"], name);
+    EXPECT_EQ(lines[0]["saved"], "out.onnx");
+    EXPECT_TRUE(has(stopped.err, std::string("stopped by ") + name + " after step "));
+    EXPECT_EQ(run("inspect out.onnx").code, 0);
+    std::filesystem::remove(program_.file("run.jsonl"));
+  }
+}
+
+TEST_F(Cli, dry_run_prints_the_plan_and_makes_no_step) {
+  make_lenet();
+  const Outcome dry = run("train lenet.onnx --data synthetic:64 --dry-run --save out.onnx");
+  EXPECT_EQ(dry.code, 0) << dry.err;
+  EXPECT_TRUE(has(dry.out, "plan: batch 64"));
+  EXPECT_FALSE(std::filesystem::exists(program_.file("out.onnx")));
+}
+
+TEST_F(Cli, check_says_what_is_trained_and_with_which_command) {
+  make_lenet();
+  const Outcome text = run("check lenet.onnx --batch 8 --freeze conv1*");
+  EXPECT_EQ(text.code, 0) << text.err;
+  EXPECT_TRUE(has(text.out, "lenet.onnx: trainable\n"));
+  EXPECT_TRUE(has(text.out, "conv2.weight  float[50,20,5,5]  trainable  reaches the loss through"));
+  EXPECT_TRUE(has(text.out, "constant   frozen by --freeze"));
+  EXPECT_TRUE(has(text.out, "memory for 8 rows: "));
+  EXPECT_TRUE(text.out.ends_with(
+      "train it with\n  sardonyx train lenet.onnx --data npz:DATA.npz --epochs 10 --batch 8 --lr "
+      "0.01 --freeze 'conv1*' --save trained.onnx\n"))
+      << text.out;
+  const Json json = Json::parse(run("check lenet.onnx --json").out);
+  EXPECT_EQ(json["trainable"], true);
+  EXPECT_EQ(json["parameters"].size(), 8u);
+  EXPECT_EQ(json["trainable_elements"], 20 * 9 + 20 + 50 * 500 + 50 + 128 * 50 + 128 + 1280 + 10);
+}
+
+TEST_F(Cli, inspect_shows_the_file_and_the_training_graph) {
+  make_lenet();
+  const Outcome text = run("inspect lenet.onnx");
+  EXPECT_EQ(text.code, 0);
+  EXPECT_TRUE(has(text.out, "lenet (float[N,1,16,16] input) => (float[N,10] output)"));
+  EXPECT_TRUE(run("inspect lenet.onnx --format dot").out.starts_with("digraph "));
+
+  const Json file = Json::parse(run("inspect lenet.onnx --format json").out);
+  EXPECT_EQ(file["schema"], "sardonyx.inspect/1");
+  EXPECT_EQ(file["file"]["opsets"]["ai.onnx"], 17);
+  EXPECT_EQ(file["graph"]["inputs"][0]["shape"], Json::parse(R"(["N",1,16,16])"));
+  EXPECT_EQ(file["graph"]["nodes"].size(), 10u);
+  EXPECT_EQ(file["graph"]["nodes"][0]["attributes"]["kernel_shape"], Json::parse("[3,3]"));
+  EXPECT_EQ(file["graph"]["constants"].size(), 8u);
+
+  const Outcome training =
+      run("inspect lenet.onnx --training --batch 8 --format json -o plan.json");
+  EXPECT_EQ(training.code, 0) << training.err;
+  EXPECT_EQ(training.out, "");
+  const Json plan = Json::parse(content("plan.json"));
+  EXPECT_EQ(plan["plan"]["batch"], 8);
+  EXPECT_EQ(plan["graph"]["states"].size(), 8u);
+  EXPECT_EQ(plan["graph"]["states"][0]["role"], "parameter");
+  EXPECT_GT(plan["plan"]["memory"]["state_bytes"], 100000);
+}
+
+TEST_F(Cli, opt_runs_passes_on_files_and_texts) {
+  make_lenet();
+  const Outcome typed =
+      run("opt lenet.onnx --passes canonicalize,bind_batch,infer_shapes --batch 8");
+  EXPECT_EQ(typed.code, 0) << typed.err;
+  EXPECT_TRUE(has(typed.out, "# float[N:8,50,")) << typed.out;
+  std::ofstream(program_.file("graph.txt"))
+      << "# why: for this test\n# passes: eliminate_dead\n<ir_version: 8, opset_import: [\"\" : "
+         "13]>\n"
+         "g (float[2] x) => (float[2] y) {\n  y = Relu(x)\n  z = Exp(x)\n}\n-----\nanything\n";
+  const Outcome golden = run("opt graph.txt");
+  EXPECT_EQ(golden.code, 0) << golden.err;
+  EXPECT_TRUE(has(golden.out, "Relu"));
+  EXPECT_FALSE(has(golden.out, "Exp"));
+  EXPECT_TRUE(has(run("opt --list").out, "infer_shapes"));
+}
+
+TEST_F(Cli, ops_and_env_tell_what_there_is) {
+  EXPECT_TRUE(has(run("ops").out, "Conv "));
+  const Outcome one = run("ops conv");
+  EXPECT_EQ(one.code, 0);
+  EXPECT_TRUE(has(one.out, "kernel_shape"));
+  const Json conv = Json::parse(run("ops Conv --json").out)[0];
+  EXPECT_EQ(conv["gradient"]["kind"], "rule");
+  EXPECT_FALSE(conv["kernels"].empty());
+  const Json env = Json::parse(run("env --json").out);
+  EXPECT_EQ(env["devices"][0]["name"], "cpu");
+  EXPECT_EQ(env["switches"][0]["name"], "SARDONYX_LOG");
+  EXPECT_TRUE(has(run("env").out, "onednn"));
+}
+
+TEST_F(Cli, bench_gives_a_line_per_repetition_and_medians_with_a_table) {
+  make_lenet();
+  const Outcome timed = run(
+      "bench lenet.onnx --batch 16 --accumulate 2 --steps 2 --repetitions 3 --direct-only --json");
+  ASSERT_EQ(timed.code, 0) << timed.err;
+  const std::vector<Json> lines = json_lines(timed.out);
+  ASSERT_EQ(lines.size(), 4u);
+  for (const char* key : {"images_per_s", "step_ms", "peak_rss_bytes", "planned_bytes",
+                          "liveness_bound_bytes", "startup_s"}) {
+    EXPECT_GT(lines[0][key].get<double>(), 0.0) << key;
+  }
+  EXPECT_EQ(lines[3]["median"], true);
+  EXPECT_EQ(lines[3]["batch"], 16);
+  bool counted = false;
+  for (const Json& op : lines[3]["ops"]) counted |= op["gflops"].is_number();
+  EXPECT_TRUE(counted);
+  EXPECT_TRUE(has(run("bench lenet.onnx --steps 1 --repetitions 1").out, "GFLOP/s"));
+}
+
+}  // namespace
+}  // namespace sardonyx::testing

@@ -1,0 +1,211 @@
+// sardonyx bench: timed training steps on synthetic data that stand in memory, then one more round
+// with every step of the plan measured. The measured round isn't part of the reported times.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "graph/support/log.h"
+#include "runtime/data/prefetch.h"
+#include "runtime/feed.h"
+#include "runtime/metrics.h"
+#include "runtime/text.h"
+#include "runtime/usage.h"
+#include "tools/command.h"
+#include "tools/flags.h"
+
+namespace sardonyx::tools {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Json = nlohmann::ordered_json;
+
+// When the program was loaded: what comes before main() counts too.
+const Clock::time_point g_loaded = Clock::now();
+constexpr int kWarmupSteps = 2;
+constexpr size_t kShownNodes = 24;
+
+double seconds_since(Clock::time_point time) {
+  return std::chrono::duration<double>(Clock::now() - time).count();
+}
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const size_t half = values.size() / 2;
+  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
+}
+
+struct BenchFlags {
+  runtime::Flags shared;
+  int64_t steps = 20, repetitions = 5;
+};
+
+struct NodeTime {
+  std::string node, kernel;
+  double ms = 0, flops = 0;  // per step
+};
+
+// One batch in memory, and the steps over it.
+class Bench {
+ public:
+  explicit Bench(const BenchFlags& flags) : flags_(flags) {
+    session_ = runtime::Session::open(flags.shared.model, runtime::session_options(flags.shared));
+    feed_ = runtime::find_feed(*session_, flags.shared);
+    setup_ = runtime::batch_setup(flags.shared, feed_.baked_rows());
+    cut_ = runtime::cut_batch(setup_.batch, setup_.cut);
+    runtime::Flags data_flags = flags.shared;
+    data_flags.data = fmt::format("synthetic:{}", setup_.batch);
+    const runtime::FedData data = runtime::open_data(*session_, feed_, data_flags, cut_[0][0],
+                                                     runtime::DataUse::kEvaluateTrain);
+    runtime::PrefetchOptions once;
+    once.batches = 1;
+    loader_ = std::make_unique<runtime::Prefetcher>(
+        data.train, runtime::Sampler(data.train->size(), {setup_.batch}), once);
+    batch_ = runtime::session_batch(feed_, *data.train, *loader_->next());
+    for (const std::string& line : session_->notices()) support::notice("{}", line);
+  }
+
+  void step() { session_->train_step(batch_, cut_, flags_.shared.lr); }
+
+  double seconds_per_step() {
+    const Clock::time_point start = Clock::now();
+    for (int64_t i = 0; i < flags_.steps; ++i) step();
+    return seconds_since(start) / static_cast<double>(flags_.steps);
+  }
+
+  // Slowest first; the pieces of an accumulated step are added up.
+  std::vector<NodeTime> measure_nodes() {
+    session_->set_timing(runtime::Executor::Timing::kOn);
+    for (int64_t i = 0; i < flags_.steps; ++i) step();
+    std::map<std::pair<std::string, std::string>, NodeTime> sums;
+    const auto steps = static_cast<double>(flags_.steps);
+    for (const runtime::StepTime& time : session_->times()) {
+      const std::string label = time.step->node->label(), kernel = time.step->def->name;
+      NodeTime& sum = sums[{label, kernel}];
+      sum.node = label;
+      sum.kernel = kernel;
+      sum.ms += 1e3 * time.seconds / steps;
+      sum.flops += time.flops / steps;
+    }
+    session_->set_timing(runtime::Executor::Timing::kOff);
+    std::vector<NodeTime> nodes;
+    for (auto& [key, time] : sums) nodes.push_back(std::move(time));
+    std::sort(nodes.begin(), nodes.end(),
+              [](const NodeTime& a, const NodeTime& b) { return a.ms > b.ms; });
+    return nodes;
+  }
+
+  runtime::Session& session() { return *session_; }
+  int64_t rows() const { return setup_.batch; }
+
+ private:
+  const BenchFlags& flags_;
+  std::unique_ptr<runtime::Session> session_;
+  runtime::Feed feed_;
+  runtime::BatchSetup setup_;
+  runtime::Cut cut_;
+  std::unique_ptr<runtime::Prefetcher> loader_;  // owns the rows of batch_
+  runtime::Batch batch_;
+};
+
+Json record(Bench& bench, double step_seconds, double startup) {
+  const passes::MemoryReport memory = bench.session().memory();
+  return {{"images_per_s", static_cast<double>(bench.rows()) / step_seconds},
+          {"step_ms", 1e3 * step_seconds},
+          {"peak_rss_bytes", runtime::peak_rss_bytes()},
+          {"planned_bytes", memory.state_bytes + memory.arena_bytes},
+          {"liveness_bound_bytes", memory.state_bytes + memory.liveness_bound_bytes},
+          {"startup_s", startup}};
+}
+
+Json to_json(const std::vector<NodeTime>& nodes) {
+  Json list = Json::array();
+  for (const NodeTime& node : nodes) {
+    Json entry = {{"node", node.node}, {"kernel", node.kernel}, {"ms", node.ms}};
+    entry["gflops"] = node.flops > 0 ? Json(node.flops / node.ms * 1e-6) : Json();
+    list.push_back(std::move(entry));
+  }
+  return list;
+}
+
+void print_nodes(const std::vector<NodeTime>& nodes) {
+  double sum = 0;
+  for (const NodeTime& node : nodes) sum += node.ms;
+  fmt::print("\n{:>9} {:>6} {:>9}  {:<26} {}\n", "ms/step", "share", "GFLOP/s", "kernel", "node");
+  double shown = 0;
+  for (size_t i = 0; i < std::min(nodes.size(), kShownNodes); ++i) {
+    const NodeTime& node = nodes[i];
+    shown += node.ms;
+    const std::string speed =
+        node.flops > 0 ? fmt::format("{:.1f}", node.flops / node.ms * 1e-6) : "";
+    fmt::print("{:>9.4f} {:>5.1f}% {:>9}  {:<26} {}\n", node.ms, 100 * node.ms / sum, speed,
+               node.kernel, node.node);
+  }
+  if (nodes.size() > kShownNodes) {
+    fmt::print("{:>9.4f} {:>5.1f}%            {} more (--json lists all)\n", sum - shown,
+               100 * (sum - shown) / sum, nodes.size() - kShownNodes);
+  }
+  fmt::print("{:>9.4f} in all steps of the plan\n", sum);
+}
+
+int run(const BenchFlags& flags) {
+  if (flags.steps < 1 || flags.repetitions < 1) {
+    throw runtime::UsageError("--steps {} and --repetitions {}: expected at least 1", flags.steps,
+                              flags.repetitions);
+  }
+  runtime::session_options(flags.shared);
+  Bench bench(flags);
+  bench.step();
+  const double startup = seconds_since(g_loaded);
+  for (int i = 1; i < kWarmupSteps; ++i) bench.step();
+  std::vector<double> seconds;
+  for (int64_t i = 0; i < flags.repetitions; ++i) {
+    seconds.push_back(bench.seconds_per_step());
+    const Json line = record(bench, seconds.back(), startup);
+    if (flags.shared.json) {
+      fmt::print("{}\n", line.dump());
+    } else {
+      fmt::print("repetition {}: {:.3f} ms/step, {} images/s\n", i + 1, 1e3 * seconds.back(),
+                 runtime::count_str(std::llround(line["images_per_s"].get<double>())));
+    }
+    std::fflush(stdout);
+  }
+  Json last = record(bench, median(seconds), startup);
+  const std::vector<NodeTime> nodes = bench.measure_nodes();
+  if (flags.shared.json) {
+    last["median"] = true;
+    last["batch"] = bench.rows();
+    last["device"] = bench.session().device().name();
+    last["ops"] = to_json(nodes);
+    fmt::print("{}\n", last.dump(-1, ' ', false, Json::error_handler_t::replace));
+    return 0;
+  }
+  fmt::print("median: {:.3f} ms/step, {} images/s, batch {}, {}\n", last["step_ms"].get<double>(),
+             runtime::count_str(std::llround(last["images_per_s"].get<double>())), bench.rows(),
+             bench.session().device().name());
+  fmt::print("memory: planned {} (bound {}), peak {}; first step done after {:.3f} s\n",
+             runtime::bytes_str(last["planned_bytes"].get<double>()),
+             runtime::bytes_str(last["liveness_bound_bytes"].get<double>()),
+             runtime::bytes_str(last["peak_rss_bytes"].get<double>()), startup);
+  print_nodes(nodes);
+  return 0;
+}
+
+}  // namespace
+
+Action setup_bench(CLI::App& app) {
+  auto flags = std::make_shared<BenchFlags>();
+  add_model_argument(app, flags->shared);
+  app.add_option("--steps", flags->steps, "per repetition (default 20)");
+  app.add_option("--repetitions", flags->repetitions, "how often they are timed (default 5)");
+  add_json_flag(app, flags->shared);
+  add_graph_flags(app, flags->shared);
+  add_example(app, "sardonyx bench lenet.onnx --batch 256 --threads 2");
+  return [flags] { return run(*flags); };
+}
+
+}  // namespace sardonyx::tools

@@ -1,0 +1,69 @@
+// sardonyx check: one screen that says whether a model can be trained, what will be trained and
+// why, what stands in the way, and the command that does it. Exit code 1 when it can't.
+#include <fmt/core.h>
+#include <onnx/onnx_pb.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "graph/support/error.h"
+#include "runtime/feed.h"
+#include "runtime/text.h"
+#include "tools/check_report.h"
+#include "tools/command.h"
+#include "tools/flags.h"
+
+namespace sardonyx::tools {
+
+namespace {
+
+struct CheckFlags {
+  runtime::Flags shared;
+  bool all = false;
+};
+
+CheckReport examine(const CheckFlags& flags) {
+  const auto session =
+      runtime::Session::open(flags.shared.model, runtime::session_options(flags.shared));
+  CheckReport report;
+  report.model = flags.shared.model;
+  report.producer = session->model().skeleton().producer_name();
+  report.baked_rows = runtime::baked_rows(*session);
+  describe_graph(session->imported(), report);
+  const auto setup = runtime::batch_setup(flags.shared, report.baked_rows);
+  report.batch = setup.batch;
+  report.rows = runtime::cut_batch(setup.batch, setup.cut)[0][0];
+  runtime::Examination found = session->examine(report.rows);
+  report.parameters = std::move(found.parameters);
+  report.unsupported = std::move(found.unsupported);
+  report.scores = found.scores;
+  report.problem = found.error;
+  if (report.problem.empty()) {
+    try {
+      report.memory = session->draft_plan(report.rows)->memory;
+    } catch (const Error& error) {
+      report.problem = error.what();
+    }
+  }
+  report.notices = session->notices();
+  return report;
+}
+
+}  // namespace
+
+Action setup_check(CLI::App& app) {
+  auto flags = std::make_shared<CheckFlags>();
+  add_model_argument(app, flags->shared);
+  app.add_flag("--all", flags->all, "every row of the table of parameters");
+  add_json_flag(app, flags->shared);
+  add_graph_flags(app, flags->shared);
+  add_example(app, "sardonyx check resnet.onnx --batch 32");
+  return [flags] {
+    const CheckReport report = examine(*flags);
+    fmt::print("{}", flags->shared.json ? report_json(report)
+                                        : report_text(report, flags->shared, flags->all));
+    return report.trainable() ? 0 : 1;
+  };
+}
+
+}  // namespace sardonyx::tools

@@ -1,0 +1,86 @@
+// sardonyx env: what this program is made of, what it found, and the switches of the environment.
+#include <dnnl.h>
+#include <fmt/core.h>
+#include <google/protobuf/stubs/common.h>
+#include <zlib.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "graph/support/env.h"
+#include "runtime/devices/device.h"
+#include "tools/command.h"
+
+namespace sardonyx::tools {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json libraries() {
+  const dnnl_version_t* dnnl = dnnl_version();
+  return {{"onednn", fmt::format("{}.{}.{}", dnnl->major, dnnl->minor, dnnl->patch)},
+          {"protobuf", google::protobuf::internal::VersionString(GOOGLE_PROTOBUF_VERSION)},
+          {"zlib", zlibVersion()}};
+}
+
+Json devices() {
+  const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  const auto cpu = runtime::make_device("cpu", cores);
+  return Json::array({{{"name", "cpu"},
+                       {"what", cpu->name()},
+                       {"vector_floats", cpu->vector_floats()},
+                       {"l2_bytes", cpu->l2_bytes()}}});
+}
+
+Json switches() {
+  Json list = Json::array();
+  for (const support::EnvSwitch& entry : support::env_switches()) {
+    list.push_back({{"name", entry.name},
+                    {"value", entry.value},
+                    {"default", entry.fallback},
+                    {"set", entry.is_set},
+                    {"help", entry.help}});
+  }
+  return list;
+}
+
+void print_text(const Json& json) {
+  fmt::print("sardonyx {}\n\nlibraries\n", json["version"].get<std::string>());
+  for (const auto& [name, version] : json["libraries"].items()) {
+    fmt::print("  {:<10} {}\n", name, version.get<std::string>());
+  }
+  fmt::print("\ndevices\n");
+  for (const Json& device : json["devices"]) {
+    fmt::print("  {}\n", device["what"].get<std::string>());
+  }
+  fmt::print("  cuda: not in this build\n\nenvironment switches\n");
+  for (const Json& entry : json["switches"]) {
+    fmt::print("  {}={}{}\n      {}\n", entry["name"].get<std::string>(),
+               entry["value"].get<std::string>(), entry["set"].get<bool>() ? "" : "  (default)",
+               entry["help"].get<std::string>());
+  }
+}
+
+}  // namespace
+
+Action setup_env(CLI::App& app) {
+  auto json = std::make_shared<bool>(false);
+  app.add_flag("--json", *json, "JSON on stdout, nothing else");
+  app.footer("Example:\n  sardonyx env");
+  return [json] {
+    const Json all = {{"version", SARDONYX_VERSION},
+                      {"libraries", libraries()},
+                      {"devices", devices()},
+                      {"switches", switches()}};
+    if (*json) {
+      fmt::print("{}\n", all.dump());
+    } else {
+      print_text(all);
+    }
+    return 0;
+  };
+}
+
+}  // namespace sardonyx::tools

@@ -1,0 +1,90 @@
+// sardonyx inspect: the graph of a file, or with --training the graph as it will run. Without
+// --training nothing but the file is looked at: no operator, no device.
+#include <fmt/core.h>
+
+#include <memory>
+
+#include "graph/dot.h"
+#include "graph/onnx_export.h"
+#include "graph/print.h"
+#include "graph/support/log.h"
+#include "runtime/feed.h"
+#include "runtime/usage.h"
+#include "tools/command.h"
+#include "tools/flags.h"
+#include "tools/graph_json.h"
+#include "tools/output_files.h"
+
+namespace sardonyx::tools {
+
+namespace {
+
+struct InspectFlags {
+  runtime::Flags shared;
+  std::string format = "text", file;
+  int64_t max_elements = 16;
+  bool training = false;
+};
+
+std::string function_text(const graph::Function& function, const graph::PrintOptions& options) {
+  return fmt::format("\n# function {}::{}\n{}", function.domain, function.name,
+                     graph::print(*function.body, options));
+}
+
+std::string file_text(const InspectFlags& flags) {
+  const auto model = graph::Model::open(flags.shared.model);
+  const graph::ImportedModel imported = graph::import_model(model);
+  if (flags.format == "json") return model_json(*model, imported);
+  for (const std::string& line : imported.notices) support::notice("{}", line);
+  if (flags.format == "dot") return graph::to_dot(*imported.graph);
+  const graph::PrintOptions options{flags.max_elements, true, false};
+  std::string text = graph::print(*imported.graph, options);
+  for (const graph::Function& function : imported.functions) {
+    text += function_text(function, options);
+  }
+  return text;
+}
+
+std::string training_text(const InspectFlags& flags) {
+  const auto session =
+      runtime::Session::open(flags.shared.model, runtime::session_options(flags.shared));
+  const auto setup = runtime::batch_setup(flags.shared, runtime::baked_rows(*session));
+  const auto plan = session->draft_plan(runtime::cut_batch(setup.batch, setup.cut)[0][0]);
+  if (flags.format == "json") return plan_json(session->model(), *plan);
+  for (const std::string& line : session->notices()) support::notice("{}", line);
+  if (flags.format == "dot") return graph::to_dot(*plan->graph);
+  return graph::print(*plan->graph, {flags.max_elements, true, false}) + "\n" +
+         passes::print(*plan);
+}
+
+int inspect(const InspectFlags& flags) {
+  runtime::check_choice("--format", flags.format, {"text", "json", "dot"}, {"html"});
+  runtime::session_options(flags.shared);
+  check_output("-o", flags.file, flags.shared.model);
+  const std::string text = flags.training ? training_text(flags) : file_text(flags);
+  if (flags.file.empty()) {
+    fmt::print("{}", text);
+  } else {
+    graph::write_file_atomically(flags.file, text);
+  }
+  return 0;
+}
+
+}  // namespace
+
+Action setup_inspect(CLI::App& app) {
+  auto flags = std::make_shared<InspectFlags>();
+  add_model_argument(app, flags->shared);
+  app.add_flag("--training", flags->training, "the training graph and its plan");
+  app.add_option("--format", flags->format, "text (default), json or dot");
+  app.add_flag_callback(
+      "--json", [flags] { flags->format = "json"; }, "--format json");
+  app.add_option("-o", flags->file, "a file instead of stdout");
+  app.add_option("--max-elements", flags->max_elements,
+                 "larger constants print as {...}; -1: all print (default 16)");
+  add_graph_flags(app, flags->shared);
+  add_example(app, "sardonyx inspect lenet.onnx --training --batch 256 --format dot -o lenet.dot");
+  return [flags] { return inspect(*flags); };
+}
+
+}  // namespace sardonyx::tools

@@ -1,0 +1,195 @@
+// sardonyx ops: what is known about each operator, from its OpDef and its kernels.
+#include <fmt/format.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "graph/support/error.h"
+#include "ops/core/kernel.h"
+#include "runtime/text.h"
+#include "tools/command.h"
+
+namespace sardonyx::tools {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+using ops::Gradient;
+using ops::KernelDef;
+using ops::OpDef;
+
+std::string versions(const OpDef& op) {
+  if (op.domain == ops::kDomain) return "own";
+  return op.since.empty() ? "-" : fmt::format("{}", fmt::join(op.since, " "));
+}
+
+std::string gradient_text(const Gradient& gradient) {
+  switch (gradient.kind) {
+    case Gradient::Kind::kRule:
+      return "yes";
+    case Gradient::Kind::kZero:
+      return "zero: " + gradient.reason;
+    case Gradient::Kind::kNone:
+      return "none: " + gradient.reason;
+    case Gradient::Kind::kMissing:
+      break;
+  }
+  return "missing";
+}
+
+const char* speed_name(ops::Speed speed) {
+  switch (speed) {
+    case ops::Speed::kReference:
+      return "reference";
+    case ops::Speed::kPlain:
+      return "plain";
+    case ops::Speed::kOptimised:
+      return "optimised";
+    case ops::Speed::kBest:
+      return "best";
+  }
+  return "";
+}
+
+const char* layouts_name(ops::Layouts layouts) {
+  switch (layouts) {
+    case ops::Layouts::kPlain:
+      return "plain";
+    case ops::Layouts::kSameAll:
+      return "any, all alike";
+    case ops::Layouts::kLanes:
+      return "image lanes";
+    case ops::Layouts::kAny:
+      return "any";
+  }
+  return "";
+}
+
+std::vector<const KernelDef*> kernels_of(const OpDef& op) {
+  return ops::KernelRegistry::get().find(op.domain, op.name);
+}
+
+Json ports(const std::vector<ops::Port>& ports) {
+  static constexpr const char* kPresence[] = {"required", "optional", "variadic"};
+  Json list = Json::array();
+  for (const ops::Port& port : ports) {
+    Json json = {{"name", port.name}, {"presence", kPresence[static_cast<int>(port.presence)]}};
+    if (!port.no_gradient.empty()) json["no_gradient"] = port.no_gradient;
+    list.push_back(std::move(json));
+  }
+  return list;
+}
+
+Json to_json(const OpDef& op) {
+  static constexpr const char* kGradient[] = {"missing", "rule", "zero", "none"};
+  Json json = {{"name", op.name}, {"domain", op.domain}, {"doc", op.doc}, {"since", op.since}};
+  json["inputs"] = ports(op.inputs);
+  json["outputs"] = ports(op.outputs);
+  json["attributes"] = Json::object();
+  for (const ops::AttributeDef& attribute : op.attributes) {
+    json["attributes"][attribute.name] = attribute.doc;
+  }
+  json["gradient"] = {{"kind", kGradient[static_cast<int>(op.gradient.kind)]},
+                      {"reason", op.gradient.reason}};
+  json["view"] = op.view;
+  json["kernels"] = Json::array();
+  for (const KernelDef* kernel : kernels_of(op)) {
+    json["kernels"].push_back({{"name", kernel->name},
+                               {"device", "cpu"},
+                               {"speed", speed_name(kernel->speed)},
+                               {"layouts", layouts_name(kernel->layouts)},
+                               {"accumulates", kernel->accumulates},
+                               {"may_decline", kernel->declines != nullptr}});
+  }
+  return json;
+}
+
+void print_ports(const char* title, const std::vector<ops::Port>& ports) {
+  fmt::print("\n{}\n", title);
+  for (const ops::Port& port : ports) {
+    const char* mark = port.presence == ops::Presence::kOptional   ? " (optional)"
+                       : port.presence == ops::Presence::kVariadic ? " ..."
+                                                                   : "";
+    fmt::print("  {}{}{}\n", port.name, mark,
+               port.no_gradient.empty() ? "" : "  no gradient: " + port.no_gradient);
+  }
+}
+
+void print_one(const OpDef& op) {
+  fmt::print("{}  {}\n", ops::op_label(op.domain, op.name), op.doc);
+  fmt::print("\nversions  {}\ngradient  {}\n", versions(op), gradient_text(op.gradient));
+  print_ports("inputs", op.inputs);
+  print_ports("outputs", op.outputs);
+  if (!op.attributes.empty()) fmt::print("\nattributes\n");
+  for (const ops::AttributeDef& attribute : op.attributes) {
+    fmt::print("  {:<20} {}\n", attribute.name, attribute.doc);
+  }
+  fmt::print("\nkernels (fastest first; the first that accepts runs)\n");
+  if (op.view) fmt::print("  none needed: the output is the input under another shape\n");
+  for (const KernelDef* kernel : kernels_of(op)) {
+    fmt::print("  {:<28} cpu, {}, layout {}{}{}\n", kernel->name, speed_name(kernel->speed),
+               layouts_name(kernel->layouts), kernel->accumulates ? ", adds in place" : "",
+               kernel->declines ? ", declines some requests" : "");
+  }
+}
+
+void print_table(const std::vector<const OpDef*>& all) {
+  fmt::print("{:<34} {:<22} {:<8} {}\n", "operator", "versions", "gradient", "kernels");
+  for (const OpDef* op : all) {
+    std::vector<std::string> kernels;
+    for (const KernelDef* kernel : kernels_of(*op)) kernels.push_back(kernel->name);
+    static constexpr const char* kGradient[] = {"missing", "yes", "zero", "none"};
+    fmt::print("{:<34} {:<22} {:<8} {}\n", ops::op_label(op->domain, op->name), versions(*op),
+               kGradient[static_cast<int>(op->gradient.kind)],
+               op->view ? "view" : runtime::join(kernels));
+  }
+  fmt::print("\n{} operators; `sardonyx ops NAME` tells more about one\n", all.size());
+}
+
+// By name, whatever the case of its letters and the domain.
+std::vector<const OpDef*> find_ops(const std::string& name) {
+  const auto lower = [](std::string text) {
+    for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    return text;
+  };
+  std::vector<const OpDef*> found;
+  std::vector<std::string> names;
+  for (const OpDef* op : ops::OpRegistry::get().all()) {
+    names.push_back(op->name);
+    if (lower(op->name) == lower(name) || ops::op_label(op->domain, op->name) == name) {
+      found.push_back(op);
+    }
+  }
+  if (found.empty()) {
+    throw Error("operator {} is not supported{}", name, runtime::did_you_mean(name, names));
+  }
+  return found;
+}
+
+int run(const std::string& name, bool json) {
+  const std::vector<const OpDef*> chosen =
+      name.empty() ? ops::OpRegistry::get().all() : find_ops(name);
+  if (json) {
+    Json list = Json::array();
+    for (const OpDef* op : chosen) list.push_back(to_json(*op));
+    fmt::print("{}\n", list.dump());
+  } else if (name.empty()) {
+    print_table(chosen);
+  } else {
+    for (const OpDef* op : chosen) print_one(*op);
+  }
+  return 0;
+}
+
+}  // namespace
+
+Action setup_ops(CLI::App& app) {
+  auto name = std::make_shared<std::string>();
+  auto json = std::make_shared<bool>(false);
+  app.add_option("NAME", *name, "one operator, all of it")->option_text(" ");
+  app.add_flag("--json", *json, "JSON on stdout, nothing else");
+  app.footer("Example:\n  sardonyx ops Conv");
+  return [name, json] { return run(*name, *json); };
+}
+
+}  // namespace sardonyx::tools

@@ -1,0 +1,129 @@
+// sardonyx opt: runs named passes and prints the graph. Reads an ONNX file or the text form; a
+// golden file of the tests works too: its head names the passes, what stands below "-----" is left
+// alone.
+#include <fmt/core.h>
+
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <sstream>
+
+#include "graph/onnx_import.h"
+#include "graph/parse.h"
+#include "graph/print.h"
+#include "graph/support/error.h"
+#include "graph/support/log.h"
+#include "passes/pass_manager.h"
+#include "runtime/text.h"
+#include "runtime/usage.h"
+#include "tools/command.h"
+#include "tools/flags.h"
+
+namespace sardonyx::tools {
+
+namespace {
+
+struct OptFlags {
+  runtime::Flags shared;
+  std::string passes, mode = "train";
+  int64_t max_elements = 16;
+  bool all_dumps = false, list = false;
+};
+
+struct Input {
+  std::unique_ptr<graph::Graph> graph;
+  std::vector<graph::Function> functions;
+  std::string passes;  // of a golden's head
+};
+
+Input read_text(const std::string& path) {
+  std::ifstream file(path);
+  if (!file) throw Error("{}: can't be read", path);
+  Input input;
+  std::string text;
+  for (std::string line; std::getline(file, line) && line != "-----";) {
+    if (line.starts_with("# passes: ")) input.passes = line.substr(10);
+    text += line + "\n";
+  }
+  input.graph = with_context([&] { return "reading " + path; }, [&] { return graph::parse(text); });
+  return input;
+}
+
+Input read(const std::string& path) {
+  if (std::filesystem::path(path).extension() == ".txt") return read_text(path);
+  graph::ImportedModel model = graph::import_model(graph::Model::open(path));
+  for (const std::string& line : model.notices) support::notice("{}", line);
+  return {std::move(model.graph), std::move(model.functions), ""};
+}
+
+passes::PipelineOptions pipeline_options(const OptFlags& flags) {
+  passes::PipelineOptions options = runtime::session_options(flags.shared).pipeline;
+  runtime::check_choice("--mode", flags.mode, {"train", "eval"});
+  options.mode = flags.mode == "eval" ? passes::Mode::kEval : passes::Mode::kTrain;
+  options.batch = flags.shared.batch.value_or(1);
+  return options;
+}
+
+passes::Pipeline pipeline(const std::vector<std::string>& names) {
+  passes::Pipeline result;
+  for (const std::string& name : names) {
+    // Known names live as long as the program, and unknown ones are refused by run_pipeline.
+    const passes::Pass* pass = passes::find_pass(name);
+    result.push_back({pass != nullptr ? pass->name : std::string_view(name), ""});
+  }
+  return result;
+}
+
+void list_passes() {
+  for (const passes::Pass& pass : passes::all_passes()) {
+    fmt::print("{:<22} {}\n", pass.name, pass.doc);
+  }
+}
+
+int run(const OptFlags& flags) {
+  if (flags.list) {
+    list_passes();
+    return 0;
+  }
+  if (flags.shared.model.empty()) throw runtime::UsageError("MODEL is missing");
+  const passes::NullTarget target;
+  passes::PassContext context;
+  context.options = pipeline_options(flags);
+  context.target = &target;
+  Input input = read(flags.shared.model);
+  context.functions = &input.functions;
+  const graph::PrintOptions printing{flags.max_elements, true, false};
+  passes::Instruments instruments;
+  if (flags.all_dumps) {
+    instruments.dump = [&](std::string_view pass, const graph::Graph& graph) {
+      fmt::print("# after {}\n{}\n", pass, graph::print(graph, printing));
+    };
+  }
+  std::string text = flags.passes.empty() ? input.passes : flags.passes;
+  std::erase(text, ' ');
+  const std::vector<std::string> names = runtime::split(text, ',');
+  passes::run_pipeline(*input.graph, context, pipeline(names), instruments);
+  for (const std::string& line : context.notices) support::notice("{}", line);
+  if (!flags.all_dumps) fmt::print("{}", graph::print(*input.graph, printing));
+  return 0;
+}
+
+}  // namespace
+
+Action setup_opt(CLI::App& app) {
+  auto flags = std::make_shared<OptFlags>();
+  app.add_option("MODEL", flags->shared.model, "an ONNX file, or a graph as text (.txt)")
+      ->option_text(" ");
+  app.add_option("--passes", flags->passes, "names, separated by commas");
+  app.add_flag("--list", flags->list, "the passes there are");
+  app.add_flag("--print-changes", flags->all_dumps, "the graph after each pass that changed it");
+  app.add_option("--mode", flags->mode, "train or eval");
+  app.add_option("--max-elements", flags->max_elements,
+                 "larger constants print as {...}; -1: all print (default 16)");
+  add_graph_flags(app, flags->shared);
+  add_example(app,
+              "sardonyx opt lenet.onnx --passes canonicalize,bind_batch,infer_shapes --batch 8");
+  return [flags] { return run(*flags); };
+}
+
+}  // namespace sardonyx::tools

@@ -1,0 +1,169 @@
+// sardonyx train: everything that can be wrong is found before the first step; then the trainer
+// runs and the listeners show what it does.
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <memory>
+
+#include "graph/support/log.h"
+#include "runtime/plot.h"
+#include "runtime/progress.h"
+#include "runtime/stop_signal.h"
+#include "runtime/text.h"
+#include "runtime/trainer.h"
+#include "runtime/usage.h"
+#include "tools/command.h"
+#include "tools/flags.h"
+#include "tools/output_files.h"
+
+namespace sardonyx::tools {
+
+namespace {
+
+using namespace runtime;  // NOLINT: this file is glue between its parts
+
+constexpr double kQuietSeconds = 10;
+
+void check_outputs(const Flags& flags) {
+  check_output("--save", flags.save, flags.model);
+  check_output("--log", flags.log, flags.model);
+  check_output("--plot", flags.plot, flags.model);
+}
+
+void advise(const Flags& flags, const TrainerOptions& options) {
+  if (flags.lr_scaling != "none") {
+    support::notice("--lr-scaling {}: lr {} for a batch of {} becomes {:.6g} for {}{}",
+                    flags.lr_scaling, flags.lr, flags.base_batch.value_or(0), options.lr,
+                    options.batch.batch,
+                    flags.warmup.empty() ? "; large rates start better with --warmup 5epochs" : "");
+  }
+}
+
+std::string batch_text(const TrainerOptions& options) {
+  const Cut cut = cut_batch(options.batch.batch, options.batch.cut);
+  if (cut[0].size() < 2) return fmt::format("batch {}", options.batch.batch);
+  return fmt::format("batch {} in {} pieces", options.batch.batch, cut[0].size());
+}
+
+void print_facts(const Flags& flags, const Session& session, const FedData& data,
+                 const Trainer& trainer, const TrainerOptions& options) {
+  const RunInfo& info = trainer.info();
+  fmt::print("{}: {} parameters, {} training{} samples\n", info.model, count_str(info.parameters),
+             count_str(info.samples),
+             data.test == nullptr ? "" : fmt::format(" and {} test", count_str(data.test->size())));
+  fmt::print("{}, {} steps per epoch, {}; {} lr {:.6g} {}; {}; {} planned\n", batch_text(options),
+             info.steps_per_epoch,
+             options.steps ? fmt::format("{} steps", *options.steps)
+                           : fmt::format("{} epoch{}", info.epochs, info.epochs == 1 ? "" : "s"),
+             flags.optimizer, options.lr, options.schedule.str(),
+             const_cast<Session&>(session).device().name(),
+             bytes_str(static_cast<double>(session.planned_bytes())));
+  std::fflush(stdout);
+}
+
+// Bars, lines and files that the flags ask for.
+class Listeners {
+ public:
+  explicit Listeners(const Flags& flags) {
+    const bool terminal = isatty(STDERR_FILENO) != 0;
+    if (terminal) add(std::make_unique<ProgressBar>(stderr));
+    if (flags.json) {
+      add(std::make_unique<JsonLines>(stdout));
+    } else {
+      add(std::make_unique<EpochLines>(stdout, terminal ? 0 : kQuietSeconds));
+    }
+    if (!flags.log.empty()) add(std::make_unique<LogFile>(flags.log));
+    if (!flags.plot.empty()) add(std::make_unique<PlotFile>(flags.plot));
+  }
+  const std::vector<TrainListener*>& all() const { return all_; }
+
+ private:
+  void add(std::unique_ptr<TrainListener> listener) {
+    all_.push_back(listener.get());
+    owned_.push_back(std::move(listener));
+  }
+  std::vector<std::unique_ptr<TrainListener>> owned_;
+  std::vector<TrainListener*> all_;
+};
+
+void print_summary(const RunSummary& summary) {
+  std::vector<std::string> facts;
+  if (summary.best_test_accuracy) {
+    facts.push_back(
+        fmt::format("best test accuracy {:.2f} %", 100.0 * *summary.best_test_accuracy));
+  }
+  if (summary.seconds_per_epoch > 0) {
+    facts.push_back(duration_str(summary.seconds_per_epoch) + " per epoch");
+  }
+  facts.push_back(fmt::format("peak memory {} (planned {})",
+                              bytes_str(static_cast<double>(summary.peak_bytes)),
+                              bytes_str(static_cast<double>(summary.planned_bytes))));
+  if (!summary.saved.empty()) facts.push_back("saved " + summary.saved);
+  fmt::print("{}\n", join(facts, "; "));
+}
+
+int dry_run(const Flags& flags, Session& session, const FedData& data, Trainer& trainer,
+            const TrainerOptions& options) {
+  trainer.prepare();
+  print_facts(flags, session, data, trainer, options);
+  const Cut cut = cut_batch(options.batch.batch, options.batch.cut);
+  fmt::print("\n{}", passes::print(*session.draft_plan(cut[0][0])));
+  return 0;
+}
+
+int train(const Flags& flags) {
+  SessionOptions session_flags = session_options(flags);
+  trainer_options(flags, -1);  // usage first: nothing was read so far
+  augment_options(flags);
+  adapt_options(flags);
+  check_outputs(flags);
+  const auto session = Session::open(flags.model, std::move(session_flags));
+  const Feed feed = find_feed(*session, flags);
+  const TrainerOptions options = trainer_options(flags, feed.baked_rows());
+  const Cut cut = cut_batch(options.batch.batch, options.batch.cut);
+  const FedData data = open_data(*session, feed, flags, cut[0][0], DataUse::kTraining);
+  Trainer trainer(*session, feed, data, options);
+  for (const std::string& line : session->notices()) support::notice("{}", line);
+  advise(flags, options);
+  if (flags.dry_run) return dry_run(flags, *session, data, trainer, options);
+  trainer.prepare();
+  if (!flags.json) print_facts(flags, *session, data, trainer, options);
+  const Listeners listeners(flags);
+  const StopSignal signal;
+  RunSummary summary = trainer.run(listeners.all(), [] { return StopSignal::received() != 0; });
+  if (!flags.save.empty()) {
+    session->save(flags.save);
+    summary.saved = flags.save;
+  }
+  if (!summary.done) summary.stopped = StopSignal::name(StopSignal::received());
+  for (TrainListener* listener : listeners.all()) listener->end(summary);
+  if (!flags.json) print_summary(summary);
+  if (summary.done) return 0;
+  fmt::print(stderr, "stopped by {} after step {}{}\n", summary.stopped, summary.step,
+             summary.saved.empty() ? "; nothing was saved (no --save)" : "");
+  return 128 + StopSignal::received();
+}
+
+}  // namespace
+
+Action setup_train(CLI::App& app) {
+  auto flags = std::make_shared<Flags>();
+  add_model_argument(app, *flags);
+  add_data_flags(app, *flags);
+  add_length_flags(app, *flags);
+  add_batch_flags(app, *flags);
+  add_device_flags(app, *flags);
+  add_loss_flags(app, *flags);
+  add_optimizer_flags(app, *flags);
+  add_parameter_flags(app, *flags);
+  add_run_flags(app, *flags);
+  add_file_flags(app, *flags);
+  add_json_flag(app, *flags);
+  app.add_flag("--dry-run", flags->dry_run, "plan, memory and facts; no step")->group("Run");
+  add_example(app,
+              "sardonyx train lenet.onnx --data fashion-mnist --epochs 10 --batch 256 --lr 0.2 \\\n"
+              "    --save trained.onnx --plot curve.svg");
+  return [flags] { return train(*flags); };
+}
+
+}  // namespace sardonyx::tools

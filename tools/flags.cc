@@ -1,0 +1,169 @@
+#include "tools/flags.h"
+
+#include "runtime/usage.h"
+
+namespace sardonyx::tools {
+
+namespace {
+
+using runtime::Flags;
+using runtime::UnbuiltFlag;
+
+constexpr const char* kUnbuiltGroup = "Not built yet (refused)";
+
+void add_unbuilt(CLI::App& app, UnbuiltFlag::Group group) {
+  for (const UnbuiltFlag& flag : runtime::unbuilt_flags()) {
+    if (flag.group != group) continue;
+    const std::string name = flag.name, reason = flag.reason;
+    const auto refuse = [name, reason] { throw runtime::UsageError("{}: {}", name, reason); };
+    CLI::Option* option = flag.takes == UnbuiltFlag::Takes::kValue
+                              ? app.add_option_function<std::string>(
+                                    name, [refuse](const std::string&) { refuse(); }, reason)
+                              : app.add_flag_callback(name, refuse, reason);
+    option->group(kUnbuiltGroup);
+  }
+}
+
+void add_list(CLI::App& app, const char* name, std::vector<std::string>& values, const char* help,
+              const char* group) {
+  app.add_option(name, values, help)->delimiter(',')->allow_extra_args(false)->group(group);
+}
+
+}  // namespace
+
+void add_model_argument(CLI::App& app, Flags& flags) {
+  app.add_option("MODEL", flags.model, "the ONNX file")->required()->option_text(" ");
+}
+
+void add_data_flags(CLI::App& app, Flags& flags) {
+  constexpr const char* kGroup = "Data";
+  app.add_option("--data", flags.data,
+                 "fashion-mnist, mnist, cifar10, cifar100, idx:DIR, npz:FILE, synthetic[:N]")
+      ->group(kGroup);
+  app.add_option("--data-dir", flags.data_dir, "where the files are, instead of the usual places")
+      ->group(kGroup);
+  app.add_option_function<std::string>(
+         "--data-layout",
+         [&flags](const std::string& layout) {
+           runtime::check_choice("--data-layout", layout, {"nchw", "nhwc"});
+           flags.data_axes = layout == "nchw" ? runtime::ImageAxes::kChw : runtime::ImageAxes::kHwc;
+         },
+         "nchw or nhwc, for arrays that don't say")
+      ->group(kGroup);
+  app.add_option("--normalize", flags.normalize,
+                 "MEAN,STD (or one of each per channel) after scaling to 0..1")
+      ->group(kGroup);
+  app.add_flag("--raw-pixels", flags.raw_pixels, "uint8 data as 0..255 instead of 0..1")
+      ->group(kGroup);
+}
+
+void add_batch_flags(CLI::App& app, Flags& flags) {
+  constexpr const char* kGroup = "Batch and device";
+  app.add_option("--batch", flags.batch, "samples per step, over everything (default 64)")
+      ->group(kGroup);
+  app.add_option("--accumulate", flags.accumulate, "pieces that each replica's share is cut into")
+      ->group(kGroup);
+  app.add_option("--micro-batch", flags.micro_batch, "largest piece, instead of --accumulate")
+      ->group(kGroup);
+  add_unbuilt(app, UnbuiltFlag::Group::kBatch);
+}
+
+void add_device_flags(CLI::App& app, Flags& flags) {
+  constexpr const char* kGroup = "Batch and device";
+  app.add_option("--replicas", flags.replicas, "copies of the model that share the work")
+      ->group(kGroup);
+  add_list(app, "--devices", flags.devices, "one device per replica: cpu", kGroup);
+  app.add_option("--threads", flags.threads, "in all (default: every core)")->group(kGroup);
+  app.add_option("--dtype", flags.dtype, "compute type: f32 or f64")->group(kGroup);
+  app.add_flag("--direct-only", flags.direct_only,
+               "no algorithm that rounds differently (Winograd)")
+      ->group(kGroup);
+  add_unbuilt(app, UnbuiltFlag::Group::kDevice);
+}
+
+void add_loss_flags(CLI::App& app, Flags& flags) {
+  constexpr const char* kGroup = "Loss";
+  app.add_option("--loss", flags.loss, "cross_entropy, nll or mse")->group(kGroup);
+  app.add_option("--reduction", flags.reduction, "mean or sum")->group(kGroup);
+  app.add_option("--label-smoothing", flags.label_smoothing, "0 to 1")->group(kGroup);
+  app.add_option("--ignore-index", flags.ignore_index, "label that doesn't count")->group(kGroup);
+  app.add_option("--output", flags.output, "the output that the loss reads")->group(kGroup);
+  app.add_option("--loss-output", flags.loss_output, "an output that already is the loss")
+      ->group(kGroup);
+}
+
+void add_optimizer_flags(CLI::App& app, Flags& flags) {
+  constexpr const char* kGroup = "Optimizer and schedule";
+  app.add_option("--optimizer", flags.optimizer, "sgd")->group(kGroup);
+  app.add_option("--lr", flags.lr, "learning rate (default 0.01)")->group(kGroup);
+  app.add_option("--momentum", flags.momentum)->group(kGroup);
+  app.add_option("--dampening", flags.dampening)->group(kGroup);
+  app.add_flag("--nesterov", flags.nesterov)->group(kGroup);
+  app.add_option("--weight-decay", flags.weight_decay)->group(kGroup);
+  app.add_option("--schedule", flags.schedule,
+                 "constant, step:EVERY,GAMMA, multistep:T1,T2,GAMMA, exponential:GAMMA, "
+                 "cosine[:MIN]; times are epochs, or steps as in 500steps")
+      ->group(kGroup);
+  app.add_option("--warmup", flags.warmup, "N[steps|epochs] of linear growth from near 0")
+      ->group(kGroup);
+  app.add_option("--lr-scaling", flags.lr_scaling, "none, linear or sqrt in batch / base batch")
+      ->group(kGroup);
+  app.add_option("--base-batch", flags.base_batch, "the batch that --lr is meant for")
+      ->group(kGroup);
+  add_unbuilt(app, UnbuiltFlag::Group::kOptimizer);
+}
+
+void add_parameter_flags(CLI::App& app, Flags& flags) {
+  constexpr const char* kGroup = "Model";
+  add_list(app, "--freeze", flags.freeze, "names or globs of tensors that stay", kGroup);
+  add_list(app, "--train", flags.train, "names or globs that are trained in any case", kGroup);
+  app.add_option("--bn-variance", flags.bn_variance, "population")->group(kGroup);
+  app.add_flag("--respect-training-mode", flags.respect_training_mode,
+               "each node's mode as the file says")
+      ->group(kGroup);
+  app.add_flag("--no-dropout", flags.no_dropout, "Dropout does nothing")->group(kGroup);
+  add_unbuilt(app, UnbuiltFlag::Group::kModel);
+}
+
+void add_run_flags(CLI::App& app, Flags& flags) {
+  constexpr const char* kGroup = "Run";
+  app.add_option("--seed", flags.seed, "of the order and of Dropout (default 0)")->group(kGroup);
+  app.add_option("--on-nan", flags.on_nan, "stop")->group(kGroup);
+  add_unbuilt(app, UnbuiltFlag::Group::kRun);
+}
+
+void add_length_flags(CLI::App& app, Flags& flags) {
+  app.add_option("--epochs", flags.epochs, "times through the data (default 1)")->group("Length");
+  app.add_option("--steps", flags.steps, "instead of --epochs")->group("Length");
+  app.add_option("--augment", flags.augment, "crop:PIXELS, flip or both: crop:4,flip")
+      ->group("Data");
+  app.add_flag("--drop-last", flags.drop_last, "leave out a short last batch")->group("Data");
+  app.add_flag("--shuffle,!--no-shuffle", flags.shuffle, "a new order each epoch (default), or not")
+      ->group("Data");
+}
+
+void add_file_flags(CLI::App& app, Flags& flags) {
+  constexpr const char* kGroup = "Files";
+  app.add_option("--save", flags.save, "the trained model, never the input file")->group(kGroup);
+  app.add_option("--log", flags.log, "a JSON line per step and epoch")->group(kGroup);
+  app.add_option("--plot", flags.plot, "curves of loss and accuracy, .svg or .html")->group(kGroup);
+  app.add_option("--eval-every", flags.eval_every, "epochs between evaluations; 0: never")
+      ->group(kGroup);
+  add_unbuilt(app, UnbuiltFlag::Group::kFiles);
+}
+
+void add_json_flag(CLI::App& app, Flags& flags) {
+  app.add_flag("--json", flags.json, "JSON on stdout, nothing else");
+}
+
+void add_graph_flags(CLI::App& app, Flags& flags) {
+  add_batch_flags(app, flags);
+  add_device_flags(app, flags);
+  add_loss_flags(app, flags);
+  add_optimizer_flags(app, flags);
+  add_parameter_flags(app, flags);
+}
+
+void add_example(CLI::App& app, const std::string& text) { app.footer("Example:\n  " + text); }
+
+}  // namespace sardonyx::tools

@@ -1,0 +1,216 @@
+#include "tools/graph_json.h"
+
+#include <onnx/onnx_pb.h>
+
+#include <nlohmann/json.hpp>
+#include <type_traits>
+
+namespace sardonyx::tools {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+using graph::Graph;
+using graph::Node;
+using graph::TensorType;
+using graph::Value;
+
+// Constants of more elements are described, not listed.
+constexpr int64_t kListedElements = 16;
+
+Json to_json(const TensorType& type) {
+  Json json = {{"dtype", graph::dtype_name(type.dtype)}};
+  if (!type.ranked) {
+    json["shape"] = nullptr;
+    return json;
+  }
+  Json shape = Json::array();
+  for (const graph::Dim& dim : type.dims) {
+    if (dim.known()) {
+      shape.push_back(dim.value);
+    } else if (!dim.symbol.empty()) {
+      shape.push_back(dim.symbol);
+    } else {
+      shape.push_back(nullptr);
+    }
+  }
+  json["shape"] = std::move(shape);
+  if (!type.layout.plain()) json["layout"] = type.layout.str();
+  return json;
+}
+
+Json values_of(const graph::Tensor& tensor) {
+  Json list = Json::array();
+  const bool floats = graph::is_floating(tensor.dtype());
+  for (int64_t i = 0; i < tensor.numel(); ++i) {
+    if (floats) {
+      list.push_back(tensor.as_double(i));
+    } else {
+      list.push_back(tensor.as_int(i));
+    }
+  }
+  return list;
+}
+
+bool has_numbers(graph::DType dtype) {
+  return graph::is_floating(dtype) || graph::is_integer(dtype) || dtype == graph::DType::kBool;
+}
+
+Json to_json(const graph::Tensor& tensor) {
+  Json json = to_json(tensor.type());
+  if (tensor.numel() > kListedElements) return json;
+  if (tensor.dtype() == graph::DType::kString) {
+    json["values"] = tensor.strings();
+  } else if (has_numbers(tensor.dtype())) {
+    json["values"] = values_of(tensor);
+  }
+  return json;
+}
+
+Json to_json(const graph::Attribute& attribute) {
+  return std::visit(
+      [](const auto& value) -> Json {
+        using T = std::decay_t<decltype(value)>;
+        if constexpr (std::is_same_v<T, graph::Tensor>) {
+          return to_json(value);
+        } else if constexpr (std::is_same_v<T, graph::GraphAttribute>) {
+          return {{"subgraph_bytes", value.serialized.size()}, {"reads", value.outer_values}};
+        } else if constexpr (std::is_same_v<T, graph::AttributeReference>) {
+          return {{"attribute_of_call", value.name}};
+        } else {
+          return value;
+        }
+      },
+      attribute);
+}
+
+Json named(const Value& value) {
+  Json json = {{"name", value.name}};
+  json.update(to_json(value.type));
+  return json;
+}
+
+Json named(const std::vector<Value*>& values) {
+  Json list = Json::array();
+  for (const Value* value : values) list.push_back(named(*value));
+  return list;
+}
+
+Json names(const std::vector<Value*>& values) {
+  Json list = Json::array();
+  for (const Value* value : values) list.push_back(value != nullptr ? Json(value->name) : Json());
+  return list;
+}
+
+Json to_json(const Node& node) {
+  Json json = {{"op", node.op}, {"domain", node.domain}, {"name", node.name}};
+  json["inputs"] = names(node.inputs());
+  json["outputs"] = names(node.outputs());
+  json["attributes"] = Json::object();
+  for (const auto& [name, attribute] : node.attributes) {
+    json["attributes"][name] = to_json(attribute);
+  }
+  Json types = Json::array();
+  for (const Value* value : node.outputs()) {
+    types.push_back(value != nullptr ? to_json(value->type) : Json());
+  }
+  json["types"] = std::move(types);
+  if (!node.forward_node.empty()) json["gradient_of"] = node.forward_node;
+  return json;
+}
+
+Json to_json(const Graph& graph) {
+  Json json = {{"name", graph.name}, {"batch_axis", graph.batch_symbol}};
+  json["inputs"] = named(graph.inputs());
+  json["outputs"] = named(graph.outputs());
+  json["constants"] = Json::array();
+  for (const Value* constant : graph.constants()) {
+    Json entry = {{"name", constant->name}};
+    entry.update(to_json(constant->data));
+    entry["bytes"] = constant->data.bytes().size();
+    json["constants"].push_back(std::move(entry));
+  }
+  json["states"] = Json::array();
+  for (const Value* state : graph.states()) {
+    Json entry = named(*state);
+    entry["role"] = graph::role_name(state->role);
+    if (const Value* next = graph.bound(state)) entry["next"] = next->name;
+    json["states"].push_back(std::move(entry));
+  }
+  json["nodes"] = Json::array();
+  for (const Node& node : graph.nodes()) json["nodes"].push_back(to_json(node));
+  return json;
+}
+
+Json file_json(const graph::Model& model) {
+  const onnx::ModelProto& proto = model.skeleton();
+  Json opsets = Json::object();
+  for (const auto& opset : proto.opset_import()) {
+    opsets[opset.domain().empty() ? "ai.onnx" : opset.domain()] = opset.version();
+  }
+  return {{"path", model.path().string()},
+          {"bytes", model.bytes().size()},
+          {"ir_version", proto.ir_version()},
+          {"producer", proto.producer_name()},
+          {"producer_version", proto.producer_version()},
+          {"opsets", std::move(opsets)}};
+}
+
+Json to_json(const passes::Step& step) {
+  return {{"op", step.node->op},          {"node", step.node->label()},
+          {"kernel", step.def->name},     {"outputs", names(step.node->outputs())},
+          {"flops", step.flops},          {"workspace_bytes", step.workspace_bytes},
+          {"accumulate", step.accumulate}};
+}
+
+Json to_json(const passes::Plan& plan) {
+  const passes::MemoryReport& memory = plan.memory;
+  Json json = {{"batch", plan.batch}, {"threads", plan.threads}};
+  json["memory"] = {{"state_bytes", memory.state_bytes},
+                    {"arena_bytes", memory.arena_bytes},
+                    {"liveness_bound_bytes", memory.liveness_bound_bytes},
+                    {"without_reuse_bytes", memory.sum_bytes},
+                    {"peak_node", memory.peak_node}};
+  json["regions"] = Json::array();
+  for (const passes::Region& region : plan.regions) {
+    Json entry = {{"blocks", region.blocks},
+                  {"block_rows", region.block_rows},
+                  {"tail_rows", region.tail_rows},
+                  {"local_bytes_per_thread", region.local_bytes}};
+    entry["steps"] = Json::array();
+    for (const passes::Step& step : region.steps) entry["steps"].push_back(to_json(step));
+    json["regions"].push_back(std::move(entry));
+  }
+  return json;
+}
+
+// Names in a file may be any bytes; JSON is UTF-8.
+std::string dump(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace
+
+std::string model_json(const graph::Model& model, const graph::ImportedModel& imported) {
+  Json json = {{"schema", "sardonyx.inspect/1"}, {"file", file_json(model)}};
+  json["graph"] = to_json(*imported.graph);
+  json["functions"] = Json::array();
+  for (const graph::Function& function : imported.functions) {
+    json["functions"].push_back({{"domain", function.domain},
+                                 {"name", function.name},
+                                 {"inputs", function.inputs},
+                                 {"outputs", function.outputs},
+                                 {"body", to_json(*function.body)}});
+  }
+  json["notices"] = imported.notices;
+  return dump(json);
+}
+
+std::string plan_json(const graph::Model& model, const passes::Plan& plan) {
+  Json json = {{"schema", "sardonyx.inspect/1"}, {"file", file_json(model)}};
+  json["graph"] = to_json(*plan.graph);
+  json["plan"] = to_json(plan);
+  return dump(json);
+}
+
+}  // namespace sardonyx::tools

@@ -1,0 +1,18 @@
+// The JSON form of graphs and plans that `sardonyx inspect` prints; docs/inspect.md describes it,
+// and scripts rely on it: keys are added, never changed.
+#pragma once
+
+#include <string>
+
+#include "graph/graph.h"
+#include "graph/model.h"
+#include "graph/onnx_import.h"
+#include "passes/plan.h"
+
+namespace sardonyx::tools {
+
+std::string model_json(const graph::Model& model, const graph::ImportedModel& imported);
+// The training graph as it will run, with its plan.
+std::string plan_json(const graph::Model& model, const passes::Plan& plan);
+
+}  // namespace sardonyx::tools

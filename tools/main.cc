@@ -1,0 +1,145 @@
+// The program `sardonyx`: picks the command, turns exceptions into exit codes.
+//
+//   0 done   1 the user's input is wrong   2 usage   3 internal error   130, 143 stopped by a
+//   signal
+#include <fmt/core.h>
+
+#include <csignal>
+#include <new>
+#include <string>
+
+#include "runtime/text.h"
+#include "runtime/usage.h"
+#include "tools/command.h"
+
+namespace sardonyx::tools {
+namespace {
+
+constexpr Command kCommands[] = {
+    {"train", "trains a model and saves it", setup_train},
+    {"eval", "loss and accuracy of a model on data", setup_eval},
+    {"check", "can this model be trained, and what will be", setup_check},
+    {"inspect", "shows a model's graph, or the training graph as it will run", setup_inspect},
+    {"model", "writes a built-in model", setup_model},
+    {"bench", "times training steps on synthetic data", setup_bench},
+    {"opt", "runs named passes on a graph and prints it", setup_opt},
+    {"ops", "lists the operators: versions, gradients, kernels", setup_ops},
+    {"env", "versions, devices and environment switches", setup_env},
+};
+
+enum Exit : int { kDone = 0, kInput = 1, kUsage = 2, kInternal = 3 };
+
+std::string overview() {
+  std::string text = "sardonyx trains ONNX models.\n\nusage: sardonyx COMMAND [FLAGS]\n\n";
+  for (const Command& command : kCommands) {
+    text += fmt::format("  {:<9} {}\n", command.name, command.summary);
+  }
+  return text +
+         "\n`sardonyx COMMAND --help` explains the flags of one. A first run:\n"
+         "  sardonyx model lenet -o lenet.onnx\n"
+         "  sardonyx train lenet.onnx --data fashion-mnist --epochs 5 --lr 0.1 --save "
+         "trained.onnx\n";
+}
+
+const Command* find_command(const std::string& name) {
+  for (const Command& command : kCommands) {
+    if (name == command.name) return &command;
+  }
+  return nullptr;
+}
+
+int fail(Exit code, const std::string& message) {
+  fmt::print(stderr, "error: {}\n", message);
+  return code;
+}
+
+int usage_failure(const Command& command, const std::string& message) {
+  return fail(kUsage, fmt::format("{}\n  see `sardonyx {} --help`", message, command.name));
+}
+
+// CLI11 names what is left over; a flag among it gets near names.
+std::string explain_extras(const CLI::App& app, const std::string& fallback) {
+  for (const std::string& word : app.remaining()) {
+    if (!word.starts_with("-")) return fmt::format("'{}' is one argument too many", word);
+    std::vector<std::string> flags;
+    for (const CLI::Option* option : app.get_options()) {
+      for (const std::string& name : option->get_lnames()) flags.push_back("--" + name);
+    }
+    const std::string flag = word.substr(0, word.find('='));
+    return fmt::format("there is no flag {}{}", flag, runtime::did_you_mean(flag, flags));
+  }
+  return fallback;
+}
+
+// "Could not convert: --lr = abc" in words.
+std::string explain_conversion(const std::string& text) {
+  const size_t colon = text.find(": "), equals = text.find(" = ");
+  if (colon == std::string::npos || equals == std::string::npos) return text;
+  return fmt::format("{} '{}': expected a number", text.substr(colon + 2, equals - colon - 2),
+                     text.substr(equals + 3));
+}
+
+int run(const Command& command, int argc, char** argv) {
+  CLI::App app(command.summary, std::string("sardonyx ") + command.name);
+  app.get_formatter()->column_width(34);
+  try {
+    const Action action = command.setup(app);
+    app.parse(argc, argv);
+    return action();
+  } catch (const CLI::CallForHelp&) {
+    fmt::print("{}", app.help());
+    return kDone;
+  } catch (const CLI::ExtrasError& error) {
+    return usage_failure(command, explain_extras(app, error.what()));
+  } catch (const CLI::ConversionError& error) {
+    return usage_failure(command, explain_conversion(error.what()));
+  } catch (const CLI::ParseError& error) {
+    return usage_failure(command, error.what());
+  } catch (const runtime::UsageError& error) {
+    return usage_failure(command, error.what());
+  }
+}
+
+int dispatch(int argc, char** argv) {
+  const std::string name = argc > 1 ? argv[1] : "";
+  if (name == "--help" || name == "-h" || name == "help") {
+    fmt::print("{}", overview());
+    return kDone;
+  }
+  if (name == "--version") {
+    fmt::print("sardonyx {}\n", SARDONYX_VERSION);
+    return kDone;
+  }
+  if (name.empty()) {
+    fmt::print(stderr, "{}", overview());
+    return kUsage;
+  }
+  if (const Command* command = find_command(name)) return run(*command, argc - 1, argv + 1);
+  std::vector<std::string> names;
+  for (const Command& command : kCommands) names.emplace_back(command.name);
+  return fail(kUsage, fmt::format("there is no command '{}'{}; there is {}", name,
+                                  runtime::did_you_mean(name, names), runtime::join(names)));
+}
+
+}  // namespace
+
+int guarded(int argc, char** argv) {
+  // A full disk or a limit on file sizes shall be an error of write(), not the end of the process.
+  std::signal(SIGXFSZ, SIG_IGN);
+  try {
+    return dispatch(argc, argv);
+  } catch (const Error& error) {
+    return fail(kInput, error.what());
+  } catch (const InternalError& error) {
+    fmt::print(stderr, "{}\n  this is a fault of Sardonyx; please report it\n", error.what());
+  } catch (const std::bad_alloc&) {
+    return fail(kInput, "out of memory; a smaller --batch or --micro-batch needs less");
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "internal error: {}\n", error.what());
+  }
+  return kInternal;
+}
+
+}  // namespace sardonyx::tools
+
+int main(int argc, char** argv) { return sardonyx::tools::guarded(argc, argv); }
