@@ -106,7 +106,8 @@ struct OpDef {
   // Leading cells per spatial axis of input 0 that are read when only the leading `needed` cells of
   // output 0 are; null: all of them.
   std::function<std::vector<int64_t>(const Node&, const std::vector<int64_t>& needed)> cells_read;
-  // Honours the attribute "needed" (leading cells per spatial axis of output 0 that anything reads).
+  // Honours the attribute "needed" (leading cells per spatial axis of output 0 that anything
+  // reads).
   bool skips_unneeded = false;
   // Turns the node into the form of the mode (Dropout, BatchNormalization); null: the same in both.
   std::function<void(ModeContext&)> apply_mode;
