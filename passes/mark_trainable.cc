@@ -113,6 +113,8 @@ class Marker {
         return {Role::kState, "running statistic of " + use.node->label()};
       }
     }
+    // An output of the graph counts as reached even when no node reads it.
+    if (value.uses().empty()) return {Role::kConstant, why_unreached(value)};
     if (options_.exactly) return judge_by_list(value);
     if (!reaching_.contains(&value)) return {Role::kConstant, why_unreached(value)};
     if (matches(options_.freeze, value.name)) return {Role::kConstant, "frozen by --freeze"};
