@@ -16,7 +16,9 @@ using graph::Tensor;
 using passes::MicroBatch;
 
 int64_t Batch::rows() const {
-  if (!inputs.empty() && inputs[0].second.rank() > 0) return inputs[0].second.shape()[0];
+  for (const auto& [name, tensor] : inputs) {
+    if (tensor.rank() > 0) return tensor.shape()[0];
+  }
   return labels.defined() && labels.rank() > 0 ? labels.shape()[0] : 0;
 }
 
@@ -33,6 +35,17 @@ Session::Session(std::shared_ptr<const graph::Model> model, SessionOptions optio
 }
 
 Session::~Session() = default;
+
+// As the pass bind_batch sees it: axis 0 of the model's first input that has one.
+int64_t Session::rows_of(const Batch& batch) const {
+  for (const graph::Value* input : data_inputs()) {
+    for (const auto& [name, tensor] : batch.inputs) {
+      const bool feeds = name == input->name || (name.empty() && batch.inputs.size() == 1);
+      if (feeds && tensor.rank() > 0) return tensor.shape()[0];
+    }
+  }
+  return batch.rows();
+}
 
 void Session::add_notices(const std::vector<std::string>& lines) {
   for (const std::string& line : lines) {
@@ -151,7 +164,7 @@ RunArguments Session::bind(const passes::Plan& plan, const Batch& batch, int64_t
     }
     const auto expected = input.type.shape();
     const bool cut = !expected.empty() && expected[0] == rows && tensor->rank() > 0 &&
-                     tensor->shape()[0] == batch.rows();
+                     tensor->shape()[0] == rows_of(batch);
     auto found = tensor->shape();
     if (cut) found[0] = rows;
     if (found != expected) {
@@ -190,8 +203,8 @@ StepResult Session::train_step(const Batch& batch, const Cut& cut, double lr) {
   }
   const std::vector<int64_t>& parts = cut[0];
   const int64_t total = std::accumulate(parts.begin(), parts.end(), int64_t{0});
-  if (total != batch.rows()) {
-    throw Error("the micro-batches have {} rows in all, the batch has {}", total, batch.rows());
+  if (total != rows_of(batch)) {
+    throw Error("the micro-batches have {} rows in all, the batch has {}", total, rows_of(batch));
   }
   prepare_training({cut});
   int64_t row = 0;
@@ -260,7 +273,7 @@ bool all_finite(const void* data, const graph::TensorType& type) {
 std::string Session::first_non_finite_node(const Batch& batch, int64_t first_row, int64_t rows) {
   for (const auto& [name, tensor] : batch.inputs) {
     if (!graph::is_floating(tensor.dtype()) || tensor.numel() == 0) continue;
-    const int64_t per_row = tensor.numel() / batch.rows();
+    const int64_t per_row = tensor.numel() / rows_of(batch);
     for (int64_t i = first_row * per_row; i < (first_row + rows) * per_row; ++i) {
       if (!std::isfinite(tensor.as_double(i))) {
         return fmt::format("the data: sample {} of the batch holds {}", i / per_row,
@@ -299,7 +312,7 @@ std::string Session::first_non_finite_node(const Batch& batch, int64_t first_row
 
 EvalResult Session::evaluate(const Batch& batch, int64_t chunk) {
   EvalResult result;
-  result.rows = batch.rows();
+  result.rows = rows_of(batch);
   for (int64_t row = 0; row < result.rows;) {
     const int64_t rows = std::min(std::max<int64_t>(chunk, 1), result.rows - row);
     Loaded& loaded = plan_for({Kind::kEval, MicroBatch::kOnly, rows, ""});
@@ -322,9 +335,9 @@ std::vector<std::pair<std::string, Tensor>> Session::forward(const Batch& batch,
                                                              passes::Mode mode) {
   forward_mode_ = mode;
   gradient_options_ = {};
-  Loaded& loaded = plan_for({Kind::kForward, MicroBatch::kOnly, batch.rows(),
+  Loaded& loaded = plan_for({Kind::kForward, MicroBatch::kOnly, rows_of(batch),
                              mode == passes::Mode::kTrain ? "train" : ""});
-  run_micro_batch(loaded, batch, 0, batch.rows(), 0.0);
+  run_micro_batch(loaded, batch, 0, rows_of(batch), 0.0);
   std::vector<std::pair<std::string, Tensor>> outputs;
   for (size_t i = 0; i < loaded.plan->outputs.size(); ++i) {
     outputs.emplace_back(loaded.plan->outputs[i].name,
@@ -347,8 +360,8 @@ std::vector<std::pair<std::string, Tensor>> Session::gradients(
     extra += "\n" + name;
   }
   for (const std::string& name : wrt) extra += "\r" + name;
-  Loaded& loaded = plan_for({Kind::kGradient, MicroBatch::kOnly, batch.rows(), extra});
-  run_micro_batch(loaded, fed, 0, batch.rows(), 0.0);
+  Loaded& loaded = plan_for({Kind::kGradient, MicroBatch::kOnly, rows_of(batch), extra});
+  run_micro_batch(loaded, fed, 0, rows_of(batch), 0.0);
   std::vector<std::pair<std::string, Tensor>> result;
   for (const auto& [value, gradient] : loaded.context.gradients) {
     result.emplace_back(value, loaded.executor->output(loaded.plan->output_index(gradient)));

@@ -38,7 +38,7 @@ struct Batch {
   std::vector<std::pair<std::string, graph::Tensor>>
       inputs;            // by graph input; "" names the only one
   graph::Tensor labels;  // undefined when the file computes its own loss
-  int64_t rows() const;
+  int64_t rows() const;  // of the first input that has any axis
 };
 
 // Sizes of the micro-batches, per replica. Their sum is the number of rows of the batch.
@@ -151,6 +151,7 @@ class Session {
     passes::PassContext context;
   };
 
+  int64_t rows_of(const Batch& batch) const;
   std::unique_ptr<graph::Graph> build(const PlanKey& key, passes::PassContext& context);
   Loaded& plan_for(const PlanKey& key);
   std::unique_ptr<Loaded> make_plan(const PlanKey& key);

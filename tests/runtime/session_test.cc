@@ -12,6 +12,7 @@
 #include <random>
 
 #include "graph/onnx_export.h"
+#include "graph/parse.h"
 #include "graph/support/error.h"
 #include "models/lenet.h"
 
@@ -173,6 +174,27 @@ TEST(Session, the_first_bad_node_is_named_when_the_data_is_fine) {
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find("fc1.out"), std::string::npos) << error.what();
   }
+}
+
+std::unique_ptr<Session> open_text(const std::string& text) {
+  const auto graph = graph::parse(text);
+  return std::make_unique<Session>(graph::Model::from_bytes(graph::to_onnx_bytes(*graph)),
+                                   options_of(DType::kFloat32, 1));
+}
+
+TEST(Session, rows_are_those_of_the_first_input_of_the_model_that_has_any) {
+  auto session = open_text(R"(<ir_version: 8, opset_import: ["" : 13]>
+g (float[] s, float[N,2] x, float[3] v) => (float[N,2] y, float[3] w) {
+  y = Mul(x, s)
+  w = Mul(v, s)
+})");
+  Batch batch;
+  batch.inputs = {{"v", Tensor::of<float>({3}, {1, 2, 3})},
+                  {"s", Tensor::scalar<float>(2)},
+                  {"x", Tensor::of<float>({2, 2}, {1, 2, 3, 4})}};
+  const auto outputs = session->forward(batch, passes::Mode::kEval);
+  EXPECT_EQ(outputs[0].second.to_doubles(), (std::vector<double>{2, 4, 6, 8}));
+  EXPECT_EQ(outputs[1].second.to_doubles(), (std::vector<double>{2, 4, 6}));
 }
 
 class SavedFile : public testing::Test {
