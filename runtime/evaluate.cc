@@ -22,8 +22,12 @@ void check_evaluation(const Feed& feed, const Dataset& data) {
       data.size() % baked, data.size(), baked);
 }
 
-EvalResult evaluate(Session& session, const Feed& feed, const std::shared_ptr<const Dataset>& data,
-                    int64_t chunk) {
+namespace {
+
+// Calls use(batch) for every sample once, in order, in pieces of at most `chunk` rows.
+template <class Use>
+void for_each_piece(const Feed& feed, const std::shared_ptr<const Dataset>& data, int64_t chunk,
+                    Use&& use) {
   const int64_t baked = feed.baked_rows();
   if (baked > 0) chunk = baked;
   chunk = std::min(std::max<int64_t>(chunk, 1), data->size());
@@ -33,9 +37,27 @@ EvalResult evaluate(Session& session, const Feed& feed, const std::shared_ptr<co
   PrefetchOptions ahead;
   ahead.batches = sampler.batches_per_epoch();
   Prefetcher prefetcher(data, std::move(sampler), ahead);
+  while (const LoadedBatch* loaded = prefetcher.next()) use(session_batch(feed, *data, *loaded));
+}
+
+const std::pair<std::string, graph::Tensor>& choose_output(
+    const std::vector<std::pair<std::string, graph::Tensor>>& outputs, const std::string& wanted) {
+  std::string names;
+  for (const auto& output : outputs) {
+    const bool fits = graph::is_floating(output.second.dtype()) && output.second.rank() > 0;
+    if (wanted.empty() ? fits : output.first == wanted) return output;
+    names += (names.empty() ? "" : ", ") + output.first;
+  }
+  throw Error("the model has no output '{}' to predict; its outputs: {}", wanted, names);
+}
+
+}  // namespace
+
+EvalResult evaluate(Session& session, const Feed& feed, const std::shared_ptr<const Dataset>& data,
+                    int64_t chunk) {
   EvalResult sum;
-  while (const LoadedBatch* loaded = prefetcher.next()) {
-    const EvalResult part = session.evaluate(session_batch(feed, *data, *loaded), chunk);
+  for_each_piece(feed, data, chunk, [&](const Batch& batch) {
+    const EvalResult part = session.evaluate(batch, batch.rows());
     sum.loss_sum += part.loss_sum;
     sum.weight += part.weight;
     sum.correct += part.correct;
@@ -43,8 +65,28 @@ EvalResult evaluate(Session& session, const Feed& feed, const std::shared_ptr<co
     sum.rows += part.rows;
     sum.has_classes = part.has_classes;
     sum.has_top5 = part.has_top5;
-  }
+  });
   return sum;
+}
+
+graph::Tensor predict(Session& session, const Feed& feed,
+                      const std::shared_ptr<const Dataset>& data, int64_t chunk,
+                      const std::string& name) {
+  std::vector<std::byte> bytes;
+  std::vector<int64_t> shape;
+  graph::DType dtype = graph::DType::kUndefined;
+  for_each_piece(feed, data, chunk, [&](const Batch& batch) {
+    const auto outputs = session.forward(batch, passes::Mode::kEval);
+    const graph::Tensor& piece = choose_output(outputs, name).second;
+    const int64_t rows = shape.empty() ? 0 : shape[0];
+    dtype = piece.dtype();
+    shape = piece.shape();
+    shape[0] += rows;
+    bytes.insert(bytes.end(), piece.bytes().begin(), piece.bytes().end());
+  });
+  graph::Tensor all(dtype, shape);
+  std::copy(bytes.begin(), bytes.end(), all.mutable_bytes().begin());
+  return all;
 }
 
 double mean_loss(const EvalResult& result) {

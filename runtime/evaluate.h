@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "runtime/feed.h"
 #include "runtime/session.h"
@@ -15,6 +16,13 @@ EvalResult evaluate(Session& session, const Feed& feed, const std::shared_ptr<co
                     int64_t chunk);
 // Says what evaluate() will leave out. Throws Error when nothing would be left.
 void check_evaluation(const Feed& feed, const Dataset& data);
+
+// The model's output `name` ("": its first floating-point one) for every sample, in order and in
+// evaluation form: shape [samples, ...]. Throws Error with the outputs' names when there is no such
+// output.
+graph::Tensor predict(Session& session, const Feed& feed,
+                      const std::shared_ptr<const Dataset>& data, int64_t chunk,
+                      const std::string& name);
 
 // Mean over what was counted; shares of correct answers, where the loss knows classes.
 double mean_loss(const EvalResult& result);

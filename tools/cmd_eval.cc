@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "graph/support/log.h"
+#include "runtime/data/npy.h"
 #include "runtime/evaluate.h"
 #include "runtime/text.h"
 #include "runtime/usage.h"
@@ -19,6 +20,7 @@ namespace {
 struct EvalFlags {
   runtime::Flags shared;
   std::string split = "test";
+  std::string predictions;
 };
 
 void print(const runtime::EvalResult& result, double seconds, bool json) {
@@ -59,6 +61,10 @@ int eval(const EvalFlags& flags) {
   const auto start = std::chrono::steady_clock::now();
   const runtime::EvalResult result = runtime::evaluate(*session, feed, part, rows);
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+  if (!flags.predictions.empty()) {
+    runtime::write_npy(flags.predictions,
+                       runtime::predict(*session, feed, part, rows, flags.shared.output));
+  }
   print(result, took.count(), flags.shared.json);
   return 0;
 }
@@ -73,6 +79,8 @@ Action setup_eval(CLI::App& app) {
   add_device_flags(app, flags->shared);
   add_loss_flags(app, flags->shared);
   app.add_option("--split", flags->split, "test (default) or train")->group("Data");
+  app.add_option("--predictions", flags->predictions,
+                 "FILE.npy: the model's output for every sample, in order");
   add_json_flag(app, flags->shared);
   add_example(app, "sardonyx eval trained.onnx --data fashion-mnist");
   return [flags] { return eval(*flags); };

@@ -15,6 +15,8 @@ namespace sardonyx::runtime {
 // Throws Error (file, offset, found, expected) when the data is not exactly what the header
 // declares.
 graph::Tensor read_npy(const std::string& path);
+// Version 1.0, C order, little-endian. Atomic. Throws Error when the file can't be written.
+void write_npy(const std::string& path, const graph::Tensor& tensor);
 
 struct NamedArray {
   std::string name;  // without ".npy"
