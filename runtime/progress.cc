@@ -79,19 +79,19 @@ void ProgressBar::step(const StepRecord& record) {
   loss_sum_ += record.loss;
   accuracy_sum_ += record.accuracy.value_or(0.0);
   if (record.images_per_s > 0) speed_sum_ += 1.0 / record.images_per_s;
-  const bool due = !visible_ || seconds_since(drawn_) >= kRedrawSeconds;
-  if (!due) return;
   progress_.last = record;
   progress_.loss = loss_sum_ / steps;
   if (record.accuracy) progress_.accuracy = accuracy_sum_ / steps;
   progress_.images_per_s = speed_sum_ > 0 ? steps / speed_sum_ : 0;
   progress_.seconds_left = seconds_since(began_) / static_cast<double>(record.step) *
                            static_cast<double>(progress_.info.total_steps - record.step);
-  draw(bar_line(progress_, columns(terminal_)));
+  if (!visible_ || seconds_since(drawn_) >= kRedrawSeconds) {
+    draw(bar_line(progress_, columns(terminal_)));
+  }
 }
 
 void ProgressBar::evaluation_begins() {
-  if (visible_) draw(bar_line(progress_, columns(terminal_) - 14) + "  evaluating");
+  draw(bar_line(progress_, columns(terminal_) - 14) + "  evaluating");
 }
 
 void ProgressBar::draw(const std::string& line) {

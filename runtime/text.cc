@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <charconv>
 #include <cmath>
 #include <cstdlib>
 
@@ -26,6 +27,25 @@ std::optional<double> parse_number(const std::string& text) {
   const double value = std::strtod(text.c_str(), &end);
   if (*end != '\0' || !std::isfinite(value)) return {};
   return value;
+}
+
+namespace {
+
+template <class T>
+std::optional<T> parse_all(const std::string& text) {
+  T value = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  if (error != std::errc() || stop != end) return {};
+  return value;
+}
+
+}  // namespace
+
+std::optional<int64_t> parse_whole(const std::string& text) { return parse_all<int64_t>(text); }
+
+std::optional<uint64_t> parse_unsigned(const std::string& text) {
+  return parse_all<uint64_t>(text);
 }
 
 std::string did_you_mean(std::string_view name, const std::vector<std::string>& candidates) {

@@ -13,6 +13,10 @@ namespace sardonyx::runtime {
 std::vector<std::string> split(std::string_view text, char separator);
 // A whole decimal number ("0.1", "-3", "1e-4"), finite; nothing else around it.
 std::optional<double> parse_number(const std::string& text);
+// A whole number, decimal digits with perhaps a minus: no 0x10, no 1e3; nothing when it doesn't
+// fit.
+std::optional<int64_t> parse_whole(const std::string& text);
+std::optional<uint64_t> parse_unsigned(const std::string& text);
 // " (did you mean sgd?)", or "" when no candidate is near.
 std::string did_you_mean(std::string_view name, const std::vector<std::string>& candidates);
 std::string join(const std::vector<std::string>& parts, std::string_view separator = ", ");

@@ -153,10 +153,6 @@ void print_nodes(const std::vector<NodeTime>& nodes) {
 }
 
 int run(const BenchFlags& flags) {
-  if (flags.steps < 1 || flags.repetitions < 1) {
-    throw runtime::UsageError("--steps {} and --repetitions {}: expected at least 1", flags.steps,
-                              flags.repetitions);
-  }
   runtime::session_options(flags.shared);
   Bench bench(flags);
   bench.step();
@@ -200,8 +196,9 @@ int run(const BenchFlags& flags) {
 Action setup_bench(CLI::App& app) {
   auto flags = std::make_shared<BenchFlags>();
   add_model_argument(app, flags->shared);
-  app.add_option("--steps", flags->steps, "per repetition (default 20)");
-  app.add_option("--repetitions", flags->repetitions, "how often they are timed (default 5)");
+  add_whole(app, "--steps", flags->steps, 1, kMostCount, "per repetition (default 20)");
+  add_whole(app, "--repetitions", flags->repetitions, 1, kMostCount,
+            "how often they are timed (default 5)");
   add_json_flag(app, flags->shared);
   add_graph_flags(app, flags->shared);
   add_example(app, "sardonyx bench lenet.onnx --batch 256 --threads 2");

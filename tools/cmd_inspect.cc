@@ -80,8 +80,8 @@ Action setup_inspect(CLI::App& app) {
   app.add_flag_callback(
       "--json", [flags] { flags->format = "json"; }, "--format json");
   app.add_option("-o", flags->file, "a file instead of stdout");
-  app.add_option("--max-elements", flags->max_elements,
-                 "larger constants print as {...}; -1: all print (default 16)");
+  add_whole(app, "--max-elements", flags->max_elements, -1, INT64_MAX,
+            "larger constants print as {...}; -1: all print (default 16)");
   add_graph_flags(app, flags->shared);
   add_example(app, "sardonyx inspect lenet.onnx --training --batch 256 --format dot -o lenet.dot");
   return [flags] { return inspect(*flags); };

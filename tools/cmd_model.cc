@@ -14,6 +14,8 @@ namespace sardonyx::tools {
 
 namespace {
 
+constexpr int64_t kMostPixels = 4096;
+
 struct ModelFlags {
   std::string name, file, input = "1x28x28", init = "pytorch";
   int64_t classes = 10;
@@ -26,9 +28,9 @@ void parse_input(const std::string& text, models::ImageModel& options) {
   const std::vector<std::string> parts = runtime::split(text, 'x');
   bool good = parts.size() == 3;
   for (size_t i = 0; good && i < 3; ++i) {
-    const auto value = runtime::parse_number(parts[i]);
-    good = value && *value >= 1 && *value <= 65536 && *value == static_cast<int64_t>(*value);
-    if (good) *sizes[i] = static_cast<int64_t>(*value);
+    const auto value = runtime::parse_whole(parts[i]);
+    good = value && *value >= 1 && *value <= kMostPixels;
+    if (good) *sizes[i] = *value;
   }
   if (!good) {
     throw runtime::UsageError("--input '{}': expected CHANNELSxHEIGHTxWIDTH, such as 1x28x28",
@@ -40,8 +42,6 @@ int write_model(const ModelFlags& flags) {
   runtime::check_choice("model", flags.name, {"lenet"}, {"resnet18", "resnet34", "vgg11", "mlp"});
   models::ImageModel options;
   parse_input(flags.input, options);
-  if (flags.classes < 2)
-    throw runtime::UsageError("--classes {}: expected at least 2", flags.classes);
   options.classes = flags.classes;
   options.init =
       runtime::as_usage("--init", [&] { return models::parse_init(flags.init, flags.seed); });
@@ -61,9 +61,9 @@ Action setup_model(CLI::App& app) {
   app.add_option("NAME", flags->name, "lenet")->required()->option_text(" ");
   app.add_option("-o,--output", flags->file, "the file to write")->required();
   app.add_option("--input", flags->input, "CHANNELSxHEIGHTxWIDTH (default 1x28x28)");
-  app.add_option("--classes", flags->classes, "number of outputs (default 10)");
+  add_whole(app, "--classes", flags->classes, 2, 1'000'000, "number of outputs (default 10)");
   app.add_option("--init", flags->init, "normal:STD, kaiming, xavier or pytorch (default)");
-  app.add_option("--seed", flags->seed, "of the initial values (default 0)");
+  add_seed(app, flags->seed, "of the initial values (default 0)");
   for (const char* name : {"--stem", "--width"}) {
     app.add_option_function<std::string>(
            name,

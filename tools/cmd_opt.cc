@@ -118,8 +118,8 @@ Action setup_opt(CLI::App& app) {
   app.add_flag("--list", flags->list, "the passes there are");
   app.add_flag("--print-changes", flags->all_dumps, "the graph after each pass that changed it");
   app.add_option("--mode", flags->mode, "train or eval");
-  app.add_option("--max-elements", flags->max_elements,
-                 "larger constants print as {...}; -1: all print (default 16)");
+  add_whole(app, "--max-elements", flags->max_elements, -1, INT64_MAX,
+            "larger constants print as {...}; -1: all print (default 16)");
   add_graph_flags(app, flags->shared);
   add_example(app,
               "sardonyx opt lenet.onnx --passes canonicalize,bind_batch,infer_shapes --batch 8");

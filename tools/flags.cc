@@ -1,5 +1,6 @@
 #include "tools/flags.h"
 
+#include "runtime/text.h"
 #include "runtime/usage.h"
 
 namespace sardonyx::tools {
@@ -9,6 +10,7 @@ namespace {
 using runtime::Flags;
 using runtime::UnbuiltFlag;
 
+constexpr int64_t kMostSteps = 1'000'000'000'000;
 constexpr const char* kUnbuiltGroup = "Not built yet (refused)";
 
 void add_unbuilt(CLI::App& app, UnbuiltFlag::Group group) {
@@ -30,6 +32,40 @@ void add_list(CLI::App& app, const char* name, std::vector<std::string>& values,
 }
 
 }  // namespace
+
+int64_t whole_number(const char* flag, const std::string& text, int64_t least, int64_t most) {
+  const auto value = runtime::parse_whole(text);
+  if (value && *value >= least && *value <= most) return *value;
+  throw runtime::UsageError("{} '{}': expected a whole number from {} to {}", flag, text, least,
+                            most);
+}
+
+CLI::Option* add_real(CLI::App& app, const char* name, double& target, const char* help) {
+  return app
+      .add_option_function<std::string>(
+          name,
+          [name, &target](const std::string& text) {
+            const auto value = runtime::parse_number(text);
+            if (!value) throw runtime::UsageError("{} '{}': expected a number", name, text);
+            target = *value;
+          },
+          help)
+      ->type_name("X");
+}
+
+CLI::Option* add_seed(CLI::App& app, uint64_t& seed, const char* help) {
+  return app
+      .add_option_function<std::string>(
+          "--seed",
+          [&seed](const std::string& text) {
+            const auto value = runtime::parse_unsigned(text);
+            if (!value)
+              throw runtime::UsageError("--seed '{}': expected a whole number from 0", text);
+            seed = *value;
+          },
+          help)
+      ->type_name("N");
+}
 
 void add_model_argument(CLI::App& app, Flags& flags) {
   app.add_option("MODEL", flags.model, "the ONNX file")->required()->option_text(" ");
@@ -59,21 +95,26 @@ void add_data_flags(CLI::App& app, Flags& flags) {
 
 void add_batch_flags(CLI::App& app, Flags& flags) {
   constexpr const char* kGroup = "Batch and device";
-  app.add_option("--batch", flags.batch, "samples per step, over everything (default 64)")
+  add_whole(app, "--batch", flags.batch, 0, kMostCount,
+            "samples per step, over everything (default 64)")
       ->group(kGroup);
-  app.add_option("--accumulate", flags.accumulate, "pieces that each replica's share is cut into")
+  add_whole(app, "--accumulate", flags.accumulate, 0, kMostCount,
+            "pieces that each replica's share is cut into")
       ->group(kGroup);
-  app.add_option("--micro-batch", flags.micro_batch, "largest piece, instead of --accumulate")
+  add_whole(app, "--micro-batch", flags.micro_batch, 0, kMostCount,
+            "largest piece, instead of --accumulate")
       ->group(kGroup);
   add_unbuilt(app, UnbuiltFlag::Group::kBatch);
 }
 
 void add_device_flags(CLI::App& app, Flags& flags) {
   constexpr const char* kGroup = "Batch and device";
-  app.add_option("--replicas", flags.replicas, "copies of the model that share the work")
+  add_whole(app, "--replicas", flags.replicas, 1, kMostThreads,
+            "copies of the model that share the work")
       ->group(kGroup);
   add_list(app, "--devices", flags.devices, "one device per replica: cpu", kGroup);
-  app.add_option("--threads", flags.threads, "in all (default: every core)")->group(kGroup);
+  add_whole(app, "--threads", flags.threads, 1, kMostThreads, "in all (default: every core)")
+      ->group(kGroup);
   app.add_option("--dtype", flags.dtype, "compute type: f32 or f64")->group(kGroup);
   app.add_flag("--direct-only", flags.direct_only,
                "no algorithm that rounds differently (Winograd)")
@@ -85,8 +126,10 @@ void add_loss_flags(CLI::App& app, Flags& flags) {
   constexpr const char* kGroup = "Loss";
   app.add_option("--loss", flags.loss, "cross_entropy, nll or mse")->group(kGroup);
   app.add_option("--reduction", flags.reduction, "mean or sum")->group(kGroup);
-  app.add_option("--label-smoothing", flags.label_smoothing, "0 to 1")->group(kGroup);
-  app.add_option("--ignore-index", flags.ignore_index, "label that doesn't count")->group(kGroup);
+  add_real(app, "--label-smoothing", flags.label_smoothing, "0 to 1")->group(kGroup);
+  add_whole(app, "--ignore-index", flags.ignore_index, INT64_MIN, INT64_MAX,
+            "label that doesn't count")
+      ->group(kGroup);
   app.add_option("--output", flags.output, "the output that the loss reads")->group(kGroup);
   app.add_option("--loss-output", flags.loss_output, "an output that already is the loss")
       ->group(kGroup);
@@ -95,11 +138,11 @@ void add_loss_flags(CLI::App& app, Flags& flags) {
 void add_optimizer_flags(CLI::App& app, Flags& flags) {
   constexpr const char* kGroup = "Optimizer and schedule";
   app.add_option("--optimizer", flags.optimizer, "sgd")->group(kGroup);
-  app.add_option("--lr", flags.lr, "learning rate (default 0.01)")->group(kGroup);
-  app.add_option("--momentum", flags.momentum)->group(kGroup);
-  app.add_option("--dampening", flags.dampening)->group(kGroup);
-  app.add_flag("--nesterov", flags.nesterov)->group(kGroup);
-  app.add_option("--weight-decay", flags.weight_decay)->group(kGroup);
+  add_real(app, "--lr", flags.lr, "learning rate (default 0.01)")->group(kGroup);
+  add_real(app, "--momentum", flags.momentum, "0 to 1 (default 0)")->group(kGroup);
+  add_real(app, "--dampening", flags.dampening, "of the momentum (default 0)")->group(kGroup);
+  app.add_flag("--nesterov", flags.nesterov, "Nesterov momentum")->group(kGroup);
+  add_real(app, "--weight-decay", flags.weight_decay, "default 0")->group(kGroup);
   app.add_option("--schedule", flags.schedule,
                  "constant, step:EVERY,GAMMA, multistep:T1,T2,GAMMA, exponential:GAMMA, "
                  "cosine[:MIN]; times are epochs, or steps as in 500steps")
@@ -108,7 +151,8 @@ void add_optimizer_flags(CLI::App& app, Flags& flags) {
       ->group(kGroup);
   app.add_option("--lr-scaling", flags.lr_scaling, "none, linear or sqrt in batch / base batch")
       ->group(kGroup);
-  app.add_option("--base-batch", flags.base_batch, "the batch that --lr is meant for")
+  add_whole(app, "--base-batch", flags.base_batch, 1, kMostCount,
+            "the batch that --lr is meant for")
       ->group(kGroup);
   add_unbuilt(app, UnbuiltFlag::Group::kOptimizer);
 }
@@ -127,14 +171,15 @@ void add_parameter_flags(CLI::App& app, Flags& flags) {
 
 void add_run_flags(CLI::App& app, Flags& flags) {
   constexpr const char* kGroup = "Run";
-  app.add_option("--seed", flags.seed, "of the order and of Dropout (default 0)")->group(kGroup);
+  add_seed(app, flags.seed, "of the order and of Dropout (default 0)")->group(kGroup);
   app.add_option("--on-nan", flags.on_nan, "stop")->group(kGroup);
   add_unbuilt(app, UnbuiltFlag::Group::kRun);
 }
 
 void add_length_flags(CLI::App& app, Flags& flags) {
-  app.add_option("--epochs", flags.epochs, "times through the data (default 1)")->group("Length");
-  app.add_option("--steps", flags.steps, "instead of --epochs")->group("Length");
+  add_whole(app, "--epochs", flags.epochs, 1, kMostCount, "times through the data (default 1)")
+      ->group("Length");
+  add_whole(app, "--steps", flags.steps, 1, kMostSteps, "instead of --epochs")->group("Length");
   app.add_option("--augment", flags.augment, "crop:PIXELS, flip or both: crop:4,flip")
       ->group("Data");
   app.add_flag("--drop-last", flags.drop_last, "leave out a short last batch")->group("Data");
@@ -147,7 +192,8 @@ void add_file_flags(CLI::App& app, Flags& flags) {
   app.add_option("--save", flags.save, "the trained model, never the input file")->group(kGroup);
   app.add_option("--log", flags.log, "a JSON line per step and epoch")->group(kGroup);
   app.add_option("--plot", flags.plot, "curves of loss and accuracy, .svg or .html")->group(kGroup);
-  app.add_option("--eval-every", flags.eval_every, "epochs between evaluations; 0: never")
+  add_whole(app, "--eval-every", flags.eval_every, 0, kMostCount,
+            "epochs between evaluations; 0: never")
       ->group(kGroup);
   add_unbuilt(app, UnbuiltFlag::Group::kFiles);
 }

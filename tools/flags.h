@@ -7,6 +7,13 @@
 
 namespace sardonyx::tools {
 
+// A count of anything: more is a slip of the finger.
+inline constexpr int64_t kMostCount = 1'000'000'000;
+inline constexpr int64_t kMostThreads = 1024;
+
+// Throws UsageError unless the text is a whole number in [least, most].
+int64_t whole_number(const char* flag, const std::string& text, int64_t least, int64_t most);
+
 // The model file, as first positional argument.
 void add_model_argument(CLI::App& app, runtime::Flags& flags);
 
@@ -21,6 +28,23 @@ void add_run_flags(CLI::App& app, runtime::Flags& flags);
 void add_length_flags(CLI::App& app, runtime::Flags& flags);
 void add_file_flags(CLI::App& app, runtime::Flags& flags);
 void add_json_flag(CLI::App& app, runtime::Flags& flags);
+
+// Numbers, strictly: "0x10", "1e3" or what is out of range is a usage error that says so. `T`:
+// int64_t, int or std::optional<int64_t>.
+template <class T>
+CLI::Option* add_whole(CLI::App& app, const char* name, T& target, int64_t least, int64_t most,
+                       const char* help) {
+  return app
+      .add_option_function<std::string>(
+          name,
+          [name, &target, least, most](const std::string& text) {
+            target = static_cast<T>(whole_number(name, text, least, most));
+          },
+          help)
+      ->type_name("N");
+}
+CLI::Option* add_real(CLI::App& app, const char* name, double& target, const char* help);
+CLI::Option* add_seed(CLI::App& app, uint64_t& seed, const char* help);
 
 // What check, inspect and bench take beside the model: batch, device, loss, optimizer, parameters.
 void add_graph_flags(CLI::App& app, runtime::Flags& flags);

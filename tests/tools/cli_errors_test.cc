@@ -61,6 +61,15 @@ TEST_F(CliErrors, usage_is_code_2_and_names_what_is_near) {
   expect("train lenet.onnx more.onnx --data synthetic", 2,
          "error: 'more.onnx' is one argument too many");
   expect("train lenet.onnx --data synthetic --lr fast", 2, "error: --lr 'fast': expected a number");
+  expect("train lenet.onnx --data synthetic --lr inf", 2, "error: --lr 'inf': expected a number");
+  expect("train lenet.onnx --data synthetic --epochs 99999999999999999999", 2,
+         "error: --epochs '99999999999999999999': expected a whole number from 1 to 1000000000");
+  expect("train lenet.onnx --data synthetic --epochs 0x10", 2,
+         "error: --epochs '0x10': expected a whole number from 1 to 1000000000");
+  expect("train lenet.onnx --data synthetic --threads 100000", 2,
+         "error: --threads '100000': expected a whole number from 1 to 1024");
+  expect("train lenet.onnx --data synthetic --seed -1", 2,
+         "error: --seed '-1': expected a whole number from 0");
   expect("train lenet.onnx --data synthetic --lr -1", 2,
          "error: --lr -1: expected a number of at least 0");
   expect("train lenet.onnx --data synthetic --loss crossentropy", 2,
