@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "runtime/batch_cut.h"
 #include "runtime/data/adapt.h"
 #include "runtime/data/augment.h"
+#include "runtime/data/batch_cut.h"
 #include "runtime/lr_schedule.h"
 #include "runtime/session.h"
 

@@ -132,7 +132,7 @@ class Session {
   passes::MemoryReport memory() const;
   size_t planned_bytes() const;  // states and arena
 
-  // Measures the steps of all training plans made so far (runtime/executor.h).
+  // Measures the steps of all training plans made so far (runtime/devices/executor.h).
   void set_timing(Executor::Timing timing);
   std::vector<StepTime> times() const;
 

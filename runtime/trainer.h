@@ -8,7 +8,7 @@
 #include <optional>
 #include <vector>
 
-#include "runtime/batch_cut.h"
+#include "runtime/data/batch_cut.h"
 #include "runtime/data/sampler.h"
 #include "runtime/evaluate.h"
 #include "runtime/feed.h"

@@ -12,7 +12,7 @@
 #include <span>
 #include <vector>
 
-#include "runtime/batch_cut.h"
+#include "runtime/data/batch_cut.h"
 #include "runtime/data/dataset.h"
 #include "runtime/data/sampler.h"
 

@@ -8,7 +8,7 @@
 
 #include "passes/plan.h"
 #include "passes/target.h"
-#include "runtime/executor.h"
+#include "runtime/devices/executor.h"
 
 namespace sardonyx::runtime {
 

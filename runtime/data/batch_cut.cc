@@ -1,5 +1,5 @@
 // Whole numbers from real shares, then even pieces.
-#include "runtime/batch_cut.h"
+#include "runtime/data/batch_cut.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,5 +1,5 @@
 // The cut of a global batch, as the semantics page states it.
-#include "runtime/batch_cut.h"
+#include "runtime/data/batch_cut.h"
 
 #include <gtest/gtest.h>
 
