@@ -105,7 +105,14 @@ class LossAppender {
     const TensorType& labels = options_.labels;
     if (labels.dtype == graph::DType::kUndefined) return !takes_classes() || type.rank() >= 2;
     return takes_classes() ? type.rank() == labels.rank() + 1
-                           : !type.is_static() || type.numel() == labels.numel();
+                           : values_per_row(type) == values_per_row(labels);
+  }
+
+  // The rows themselves may differ: the labels' type may come before the batch is bound.
+  static int64_t values_per_row(const TensorType& type) {
+    int64_t count = 1;
+    for (size_t i = 1; i < type.dims.size(); ++i) count *= type.dims[i].value;
+    return count;
   }
 
   Value* check_output(Value* value) const {

@@ -1,0 +1,59 @@
+// Targets of the mean squared error in the forms that data come in.
+#include <gtest/gtest.h>
+
+#include "graph/parse.h"
+#include "graph/support/error.h"
+#include "passes/pass_manager.h"
+
+namespace sardonyx::passes {
+namespace {
+
+using graph::Dim;
+using graph::DType;
+using graph::TensorType;
+
+std::unique_ptr<graph::Graph> with_mse(const char* text, const TensorType& labels) {
+  auto graph = graph::parse(text);
+  const NullTarget target;
+  PassContext context;
+  context.options.batch = 4;
+  context.options.loss.kind = "mse";
+  context.options.loss.labels = labels;
+  context.target = &target;
+  run_pipeline(*graph, context, {{"bind_batch", ""}, {"infer_shapes", ""}, {"append_loss", ""}});
+  return graph;
+}
+
+constexpr const char* kColumn = R"(<ir_version: 8, opset_import: ["" : 13]>
+g (float[N,1] x) => (float[N,1] y) { y = Relu(x) })";
+constexpr const char* kThree = R"(<ir_version: 8, opset_import: ["" : 13]>
+g (float[N,3] x) => (float[N,3] y) { y = Relu(x) })";
+
+TEST(AppendMse, targets_of_an_unbound_batch_fit_with_and_without_the_column) {
+  for (const TensorType& labels : {TensorType(DType::kFloat32, {Dim::named("N")}),
+                                   TensorType(DType::kFloat32, {Dim::named("N"), Dim(1)}),
+                                   TensorType(DType::kFloat32, {Dim(4)}), TensorType()}) {
+    const auto graph = with_mse(kColumn, labels);
+    ASSERT_EQ(graph->outputs().size(), 2u);
+    EXPECT_EQ(graph->outputs()[0]->name, "loss_sum");
+    EXPECT_EQ(graph->outputs()[1]->data.as_double(0), 4.0);  // 4 rows, 1 value each
+    EXPECT_EQ(graph->find("labels")->type.shape()[0], 4);
+  }
+}
+
+TEST(AppendMse, weight_counts_every_value_of_a_row) {
+  const TensorType labels(DType::kFloat32, {Dim::named("N"), Dim(3)});
+  EXPECT_EQ(with_mse(kThree, labels)->outputs()[1]->data.as_double(0), 12.0);
+}
+
+TEST(AppendMse, targets_of_another_width_are_refused_with_the_outputs) {
+  try {
+    with_mse(kThree, TensorType(DType::kFloat32, {Dim::named("N"), Dim(2)}));
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("y  float[N:4,3]"), std::string::npos) << error.what();
+  }
+}
+
+}  // namespace
+}  // namespace sardonyx::passes
