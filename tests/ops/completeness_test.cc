@@ -13,6 +13,7 @@
 #include <string>
 
 #include "ops/core/kernel.h"
+#include "tests/support/paths.h"
 
 namespace sardonyx::test {
 namespace {
@@ -37,7 +38,7 @@ std::string operators(F&& broken) {
 
 std::string test_sources() {
   std::string text;
-  const std::filesystem::path folder = std::filesystem::path(SARDONYX_SOURCE_DIR) / "tests/ops";
+  const std::filesystem::path folder = tests::source_folder() / "tests/ops";
   for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
     if (entry.path().extension() != ".cc") continue;
     std::ostringstream source;
@@ -116,7 +117,7 @@ TEST(Completeness, every_kernel_belongs_to_an_operator) {
 
 TEST(Completeness, every_operator_is_named_in_a_test) {
   const std::string sources = test_sources();
-  ASSERT_FALSE(sources.empty()) << "no sources below " << SARDONYX_SOURCE_DIR;
+  ASSERT_FALSE(sources.empty()) << "no sources below " << tests::source_folder();
   EXPECT_EQ(operators([&](const OpDef& op) {
               return sources.find('"' + op.name + '"') == std::string::npos;
             }),

@@ -18,6 +18,7 @@
 #include "graph/print.h"
 #include "passes/pass_manager.h"
 #include "tests/support/interpret.h"
+#include "tests/support/paths.h"
 
 namespace sardonyx::passes {
 namespace {
@@ -181,7 +182,7 @@ TEST_P(GoldenTest, graph_after_passes) {
 std::vector<fs::path> goldens() {
   std::vector<fs::path> paths;
   for (const auto& entry :
-       fs::recursive_directory_iterator(fs::path(SARDONYX_SOURCE_DIR) / "tests/passes")) {
+       fs::recursive_directory_iterator(tests::source_folder() / "tests/passes")) {
     if (entry.path().extension() == ".txt") paths.push_back(entry.path());
   }
   std::sort(paths.begin(), paths.end());

@@ -14,6 +14,7 @@
 #include "tests/run_cases/child.h"
 #include "tests/run_cases/kinds.h"
 #include "tests/run_cases/report.h"
+#include "tests/support/paths.h"
 #include "tests/support/shared_data.h"
 
 namespace sardonyx::cases {
@@ -101,7 +102,7 @@ int run(const Options& options) {
     for (const Case& which : cases) fmt::print("{}  {}\n", which.id, which.folder.string());
     return 0;
   }
-  const Listed limits = read_list(fs::path(SARDONYX_SOURCE_DIR) / "tests/known_limits.txt");
+  const Listed limits = read_list(tests::source_folder() / "tests/known_limits.txt");
   const Listed pending = options.pending.empty() ? Listed() : read_list(options.pending);
   const testing::TemporaryFolder scratch;
   std::vector<Job> jobs;

@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "graph/support/error.h"
+#include "tests/support/paths.h"
 
 namespace sardonyx::testing {
 
@@ -13,8 +14,7 @@ namespace fs = std::filesystem;
 
 fs::path shared_folder() {
   if (const char* folder = std::getenv("SARDONYX_SHARED")) return folder;
-  const fs::path source = fs::path(__FILE__).parent_path().parent_path().parent_path();
-  const fs::path beside = source.parent_path() / "shared";
+  const fs::path beside = tests::source_folder().parent_path() / "shared";
   return fs::exists(beside) ? beside : fs::path();
 }
 

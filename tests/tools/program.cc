@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "graph/support/error.h"
+#include "tests/support/paths.h"
 
 namespace sardonyx::testing {
 
@@ -61,7 +62,7 @@ void write_idx_set(const fs::path& folder, int count, int size, int label_of_las
 }
 
 pid_t Program::start(const std::string& arguments, size_t file_limit) const {
-  std::vector<std::string> words = {std::string(SARDONYX_BUILD_DIR) + "/tools/sardonyx"};
+  std::vector<std::string> words = {(tests::build_folder() / "tools/sardonyx").string()};
   std::istringstream stream(arguments);
   for (std::string word; stream >> word;) words.push_back(word);
   std::vector<char*> argv;
