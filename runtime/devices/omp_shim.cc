@@ -2,7 +2,9 @@
 // come before libgomp's in symbol lookup.
 #include "runtime/devices/omp_shim.h"
 
+#include <algorithm>
 #include <atomic>
+#include <thread>
 
 namespace sardonyx::runtime {
 
@@ -51,11 +53,12 @@ using sardonyx::runtime::Team;
 
 extern "C" {
 
-// While a kernel is made there is no pool yet, only the number that will run it.
+// While a kernel is made there is no pool yet, only the number that will run it. Never more than
+// there are cores: oneDNN's own barriers spin, and a spinning thread keeps the core from the one it
+// waits for.
 int omp_get_max_threads() {
-  return current_team == nullptr && sardonyx::ops::library_threads > 1
-             ? sardonyx::ops::library_threads
-             : 1;
+  static const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  return current_team == nullptr ? std::clamp(sardonyx::ops::library_threads, 1, cores) : 1;
 }
 int omp_get_num_threads() { return current_team != nullptr ? current_team->size : 1; }
 int omp_get_thread_num() { return current_team != nullptr ? current_thread : 0; }
