@@ -4,6 +4,8 @@
 //
 // Where the operator that makes a gradient can add to what is there (OpDef::accumulate_input), it
 // does; elsewhere an Accumulate node follows.
+#include <map>
+
 #include "graph/support/error.h"
 #include "ops/core/infer.h"
 #include "ops/core/op_builder.h"
@@ -17,16 +19,19 @@ using graph::Graph;
 using graph::Node;
 using graph::Value;
 
-bool can_add(const Value* gradient) {
+// The operator may add into the accumulator when nobody else takes its result: no node, no other
+// accumulator (the biases of two branches that are added have one gradient), no output.
+bool can_add(const Graph& graph, const Value* gradient, int accumulators) {
   const Node* node = gradient->producer;
   if (node == nullptr || gradient->slot != 0 || !gradient->uses().empty()) return false;
+  if (accumulators > 1 || graph.is_output(gradient)) return false;
   const ops::OpDef& op = ops::OpRegistry::get().at(*node);
   return op.accumulate_input >= 0 && node->input(op.accumulate_input) == nullptr;
 }
 
-// The value acc + gradient.
-Value* added(Graph& graph, Value* acc, Value* gradient) {
-  if (can_add(gradient)) {
+// The value acc + gradient. `accumulators`: how many take this gradient.
+Value* added(Graph& graph, Value* acc, Value* gradient, int accumulators) {
+  if (can_add(graph, gradient, accumulators)) {
     Node* node = gradient->producer;
     graph.set_input(node, ops::OpRegistry::get().at(*node).accumulate_input, acc);
     ops::infer_node(*node);
@@ -37,12 +42,12 @@ Value* added(Graph& graph, Value* acc, Value* gradient) {
 }
 
 std::string accumulate(Graph& graph, MicroBatch micro_batch, const std::string& name,
-                       const std::string& what) {
+                       const std::string& what, int accumulators) {
   Value* value = graph.find(name);
   CHECK(value != nullptr, "there is no value '{}' to accumulate", name);
   graph::TensorType type = value->type;
   Value* acc = graph.add_state("acc/" + what, type, graph::StateRole::kAccumulator);
-  Value* next = micro_batch == MicroBatch::kFirst ? value : added(graph, acc, value);
+  Value* next = micro_batch == MicroBatch::kFirst ? value : added(graph, acc, value, accumulators);
   graph.bind(acc, next);
   return next->name;
 }
@@ -53,11 +58,13 @@ bool accumulate_gradients(Graph& graph, PassContext& context) {
   const MicroBatch micro_batch = context.options.micro_batch;
   if (micro_batch == MicroBatch::kOnly) return false;
   CHECK(micro_batch != MicroBatch::kNone, "a replica without samples has no gradients to add");
+  std::map<std::string, int> accumulators;
+  for (const auto& [parameter, gradient] : context.gradients) ++accumulators[gradient];
   for (auto& [parameter, gradient] : context.gradients) {
-    gradient = accumulate(graph, micro_batch, gradient, parameter);
+    gradient = accumulate(graph, micro_batch, gradient, parameter, accumulators[gradient]);
   }
   for (std::string* sum : {&context.loss_sum, &context.loss_weight, &context.correct}) {
-    if (!sum->empty()) *sum = accumulate(graph, micro_batch, *sum, *sum);
+    if (!sum->empty()) *sum = accumulate(graph, micro_batch, *sum, *sum, 1);
   }
   graph.clear_outputs();
   for (const std::string* sum : {&context.loss_sum, &context.loss_weight, &context.correct}) {

@@ -165,7 +165,8 @@ class LossAppender {
       }
       if (takes_classes()) expected.dtype = given.dtype;
     }
-    return graph_.add_input(graph::fresh_name(graph_, "labels"), std::move(expected));
+    context_.labels = graph::fresh_name(graph_, "labels");
+    return graph_.add_input(context_.labels, std::move(expected));
   }
 
   void cross_entropy(Value* logits) { class_loss("CrossEntropyLoss", logits); }

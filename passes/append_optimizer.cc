@@ -23,7 +23,8 @@ class OptimizerAppender {
     if (options_.kind != "sgd")
       throw Error("there is no optimizer '{}'; known: sgd", options_.kind);
     const graph::TensorType scalar(context_.options.dtype, {});
-    lr_ = graph_.add_input(graph::fresh_name(graph_, "lr"), scalar);
+    context_.learning_rate = graph::fresh_name(graph_, "lr");
+    lr_ = graph_.add_input(context_.learning_rate, scalar);
     append_scale();
     if (options_.momentum != 0.0) {
       started_ = graph_.add_state("sgd/started", graph::TensorType(graph::DType::kInt64, {}),
@@ -46,6 +47,7 @@ class OptimizerAppender {
     Node* node = b_.node(ops::kDomain, "GradScale", inputs, {"grad_scale", "grad_norm"},
                          {{"divide", int64_t{context_.options.loss.mean ? 1 : 0}}});
     scale_ = node->output(0);
+    context_.grad_norm = node->output(1)->name;
     graph_.add_output(node->output(1));
   }
 

@@ -140,6 +140,8 @@ class Differentiator {
                  [&] { op.gradient.rule(context); });
     for (int i = 0; i < node.num_inputs(); ++i) {
       Value* dx = context.result()[i];
+      CHECK(dx != nullptr || !wanted[i], "the gradient rule of {} leaves out input {}",
+            node.label(), i);
       if (dx != nullptr) contribute(node.input(i), dx, node);
     }
   }

@@ -11,7 +11,8 @@ namespace sardonyx::passes {
 bool lift_constants(graph::Graph& graph, PassContext&) {
   std::vector<graph::Node*> constants;
   for (graph::Node& node : graph.nodes()) {
-    if (node.is("", "Constant") && node.output(0) != nullptr) constants.push_back(&node);
+    const ops::OpDef* op = ops::OpRegistry::get().find(node);
+    if (op != nullptr && op->literal && node.output(0) != nullptr) constants.push_back(&node);
   }
   for (graph::Node* node : constants) {
     with_context([&] { return "lifting " + node->label(); },

@@ -51,6 +51,8 @@ struct PassContext {
   std::string loss_sum, loss_weight;  // by append_loss
   std::string correct, correct_top5;  // rows with the right class (class losses), by append_loss
   std::string logits;                 // what the loss reads, by append_loss
+  // Inputs that passes added, and the norm of the gradient: a file may use these names itself.
+  std::string labels, learning_rate, grad_norm;  // by append_loss, append_optimizer
 
   void notice(std::string line) { notices.push_back(std::move(line)); }
 };

@@ -188,11 +188,12 @@ class Planner {
       const int storage = place_.at(binding.state);
       const bool read_later = std::any_of(
           storages_[storage].values.begin(), storages_[storage].values.end(), [&](const Value* v) {
+            if (graph_.is_output(v) || bound_next(v)) return true;
             return std::any_of(v->uses().begin(), v->uses().end(), [&](const graph::Use& use) {
               return border_last(use.node) >= written;
             });
           });
-      if (!read_later && !graph_.is_output(binding.state)) return storage;
+      if (!read_later) return storage;
     }
     return -1;
   }

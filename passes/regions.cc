@@ -26,6 +26,11 @@ bool touches_batch(const Graph& graph, const Node& node) {
   return false;
 }
 
+// The sums of the blocks are added up as floats (plan_kernels, the executor).
+bool adds_up(const Value& value) {
+  return value.type.dtype == graph::DType::kFloat32 || value.type.dtype == graph::DType::kFloat64;
+}
+
 bool couples_no_rows(const Graph& graph, const Node& node) {
   if (!touches_batch(graph, node)) return false;
   const ops::OpDef& op = ops::OpRegistry::get().at(node);
@@ -37,7 +42,8 @@ bool couples_no_rows(const Graph& graph, const Node& node) {
         op.batch ? op.batch(node, slot)
                  : (op.view && batch ? ops::BatchRole::kRows : ops::BatchRole::kCouples);
     // A sum is kept once per thread; a row value must show its batch axis to be cut along it.
-    if (role == ops::BatchRole::kSum ? batch : (role != ops::BatchRole::kRows || !batch)) {
+    if (role == ops::BatchRole::kSum ? batch || !adds_up(*value)
+                                     : role != ops::BatchRole::kRows || !batch) {
       return false;
     }
   }

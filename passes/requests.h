@@ -9,7 +9,7 @@ namespace sardonyx::passes {
 
 // `rows` replaces axis 0 of every operand that carries the batch; 0: the whole batch as typed.
 ops::KernelRequest request_for(const graph::Graph& graph, const graph::Node& node, int64_t rows);
-// The same with every floating batch-carrying operand in lanes of 16.
+// The same with every batch-carrying operand in lanes of 16, whatever its element type.
 ops::KernelRequest request_in_lanes(const graph::Graph& graph, const graph::Node& node,
                                     int64_t rows);
 // The type of `value` with `rows` on its batch axis (when it has one and rows > 0).

@@ -136,8 +136,8 @@ void Session::prepare_training(const std::vector<Cut>& cuts) {
 // --- feeding
 // ----------------------------------------------------------------------------------------------------
 
-RunArguments Session::bind(const passes::Plan& plan, const Batch& batch, int64_t first_row,
-                           int64_t rows, double lr) {
+RunArguments Session::bind(const passes::Plan& plan, const passes::PassContext& context,
+                           const Batch& batch, int64_t first_row, int64_t rows, double lr) {
   RunArguments arguments;
   arguments.seed = options_.seed;
   arguments.step = static_cast<uint64_t>(step_);
@@ -147,9 +147,8 @@ RunArguments Session::bind(const passes::Plan& plan, const Batch& batch, int64_t
     for (const auto& [name, value] : batch.inputs) {
       if (name == input.name || (name.empty() && batch.inputs.size() == 1)) tensor = &value;
     }
-    const bool labels = imported_.graph->find(input.name) == nullptr;
-    if (labels && input.name.starts_with("labels")) tensor = &batch.labels;
-    if (labels && input.name == "lr") {
+    if (input.name == context.labels) tensor = &batch.labels;
+    if (input.name == context.learning_rate) {
       converted_.push_back(Tensor::scalar<double>(lr).cast(input.type.dtype));
       arguments.inputs.push_back(converted_.back().aligned_data());
       continue;
@@ -181,7 +180,7 @@ void Session::run_micro_batch(Loaded& loaded, const Batch& batch, int64_t first_
                               double lr) {
   converted_.clear();
   converted_.reserve(batch.inputs.size() + 4);
-  loaded.executor->run(bind(*loaded.plan, batch, first_row, rows, lr));
+  loaded.executor->run(bind(*loaded.plan, loaded.context, batch, first_row, rows, lr));
 }
 
 // --- steps
@@ -206,6 +205,7 @@ StepResult Session::train_step(const Batch& batch, const Cut& cut, double lr) {
   if (total != rows_of(batch)) {
     throw Error("the micro-batches have {} rows in all, the batch has {}", total, rows_of(batch));
   }
+  if (parts.empty()) throw Error("a step needs at least one micro-batch, the cut has none");
   prepare_training({cut});
   int64_t row = 0;
   Loaded* last = nullptr;
@@ -223,7 +223,7 @@ StepResult Session::train_step(const Batch& batch, const Cut& cut, double lr) {
   result.loss_sum = read(last->context.loss_sum);
   result.weight = read(last->context.loss_weight);
   result.correct = read(last->context.correct);
-  result.grad_norm = read("grad_norm");
+  result.grad_norm = read(last->context.grad_norm);
   result.rows = total;
   const bool mean = options_.pipeline.loss.mean;
   result.loss = !mean ? result.loss_sum : result.weight > 0 ? result.loss_sum / result.weight : 0.0;
@@ -269,7 +269,8 @@ bool all_finite(const void* data, const graph::TensorType& type) {
 
 }  // namespace
 
-// Replays the micro-batch node by node. The update does nothing: its scale is not a number either.
+// Replays the micro-batch node by node. As the first of several it only writes accumulators: alone
+// it may be finite, and an update would be taken.
 std::string Session::first_non_finite_node(const Batch& batch, int64_t first_row, int64_t rows) {
   for (const auto& [name, tensor] : batch.inputs) {
     if (!graph::is_floating(tensor.dtype()) || tensor.numel() == 0) continue;
@@ -286,7 +287,7 @@ std::string Session::first_non_finite_node(const Batch& batch, int64_t first_row
     const Tensor value = state(entry.name);
     if (!all_finite(value.aligned_data(), value.type())) return "parameter '" + entry.name + "'";
   }
-  passes::PassContext context = context_for({Kind::kTrain, MicroBatch::kOnly, rows, ""});
+  passes::PassContext context = context_for({Kind::kTrain, MicroBatch::kFirst, rows, ""});
   context.options.block = 0;
   context.options.lanes = 0;
   std::unique_ptr<graph::Graph> graph = imported_.graph->clone();
@@ -306,7 +307,7 @@ std::string Session::first_non_finite_node(const Batch& batch, int64_t first_row
   });
   converted_.clear();
   converted_.reserve(batch.inputs.size() + 4);
-  executor->run(bind(*plan, batch, first_row, rows, 0.0));
+  executor->run(bind(*plan, context, batch, first_row, rows, 0.0));
   return found;
 }
 
@@ -399,11 +400,12 @@ void Session::set_state(const std::string& name, const Tensor& value) {
                 value.type().str());
   }
   device_->write_state(entry->offset, value.aligned_data(), value.bytes().size());
+  was_set_ = true;
 }
 
 void Session::save(const std::filesystem::path& path) const {
   std::vector<graph::NewValue> values;
-  if (step_ > 0) {
+  if (step_ > 0 || was_set_) {
     for (const auto& entry : states_.entries()) {
       const bool of_file =
           entry.role == graph::StateRole::kParameter || entry.role == graph::StateRole::kStatistic;

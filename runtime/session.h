@@ -119,7 +119,8 @@ class Session {
   // Throws Error when the name, the shape or the type doesn't fit.
   void set_state(const std::string& name, const graph::Tensor& value);
 
-  // The user's file with the trained values. Without any step it is a copy, bit for bit.
+  // The user's file with the trained values. Without any step or set_state it is a copy, bit for
+  // bit.
   void save(const std::filesystem::path& path) const;
 
   // For inspection: the graph after the training (or evaluation) pipeline, and its plan.
@@ -157,8 +158,8 @@ class Session {
   std::unique_ptr<Loaded> make_plan(const PlanKey& key);
   passes::PassContext context_for(const PlanKey& key) const;
   void load_new_states();
-  RunArguments bind(const passes::Plan& plan, const Batch& batch, int64_t first_row, int64_t rows,
-                    double lr);
+  RunArguments bind(const passes::Plan& plan, const passes::PassContext& context,
+                    const Batch& batch, int64_t first_row, int64_t rows, double lr);
   void run_micro_batch(Loaded& loaded, const Batch& batch, int64_t first_row, int64_t rows,
                        double lr);
   [[noreturn]] void report_non_finite(const Batch& batch, const Cut& cut, const StepResult& result);
@@ -177,6 +178,7 @@ class Session {
   std::vector<std::string> notices_;
   std::vector<graph::Tensor> converted_;  // feeds in the compute type, alive during a run
   int64_t step_ = 0;
+  bool was_set_ = false;  // by set_state
 };
 
 }  // namespace sardonyx::runtime

@@ -153,7 +153,7 @@ OpDef backward(std::string name, std::string doc, std::string first, Gradient ru
   op.outputs = {{"dx"}};
   op.infer = infer_pair;
   op.gradient = std::move(rule);
-  op.batch = rows;
+  op.batch = rows_of_all;
   return op;
 }
 

@@ -8,6 +8,16 @@ namespace sardonyx::ops {
 BatchRole rows(const Node&, int) { return BatchRole::kRows; }
 BatchRole sums(const Node&, int) { return BatchRole::kSum; }
 
+BatchRole rows_of_all(const Node& node, int) {
+  for (const Value* value : node.inputs()) {
+    if (value == nullptr || carries_batch(node, value)) continue;
+    const TensorType& type = value->type;
+    const bool no_rows = type.ranked && (type.dims.empty() || type.dims[0].value == 1);
+    if (!no_rows) return BatchRole::kCouples;
+  }
+  return BatchRole::kRows;
+}
+
 bool carries_batch(const graph::Graph& graph, const Value* value) {
   return value != nullptr && !graph.batch_symbol.empty() && value->type.ranked &&
          !value->type.dims.empty() && value->type.dims[0].symbol == graph.batch_symbol;

@@ -141,9 +141,14 @@ struct OpDef {
   bool pure = true;
 };
 
-// Ready-made rules for `OpDef::batch`: kRows (kSum) for every output.
+// Ready-made rules for `OpDef::batch`: kRows (kSum) for every output. For operators with one
+// operand that has rows; with several, one may have lost the batch's symbol (half of a concatenated
+// batch) and would be read from its first row in every block.
 BatchRole rows(const Node& node, int slot);
 BatchRole sums(const Node& node, int slot);
+// kRows when every input has the rows of the batch or (no axes, axis 0 of size one) none of its
+// own; else kCouples.
+BatchRole rows_of_all(const Node& node, int slot);
 // True when axis 0 of the value is the graph's batch axis.
 bool carries_batch(const graph::Graph& graph, const Value* value);
 bool carries_batch(const Node& node, const Value* value);

@@ -20,8 +20,10 @@ Value* OpBuilder::own(const std::string& op, std::vector<Value*> inputs,
 Node* OpBuilder::node(const std::string& domain, const std::string& op, std::vector<Value*> inputs,
                       std::vector<std::string> wishes, graph::Attributes attributes) {
   while (!inputs.empty() && inputs.back() == nullptr) inputs.pop_back();
-  // Fresh names are claimed one by one: two outputs may wish for the same name.
-  Node* node = graph_.add_node(domain, op, std::move(inputs), {}, before_);
+  // Fresh names are claimed one by one: two outputs may wish for the same name. Outputs left out
+  // keep their slots, the last ones too: to a Split they count.
+  const std::vector<std::string> left_out(wishes.size());
+  Node* node = graph_.add_node(domain, op, std::move(inputs), left_out, before_);
   for (size_t slot = 0; slot < wishes.size(); ++slot) {
     if (wishes[slot].empty()) continue;
     graph_.add_output_value(node, static_cast<int>(slot),

@@ -50,6 +50,10 @@ void require_label_type(const InferContext& context, int input) {
                   graph::dtype_name(dtype));
 }
 
+bool both_carry_batch(const Node& node, int first) {
+  return carries_batch(node, node.input(first)) && carries_batch(node, node.input(first + 1));
+}
+
 std::optional<std::vector<Dim>> infer_labels(InferContext& context) {
   const TensorType& x = context.type(0);
   context.require(graph::is_floating(x.dtype), "C1", "scores are {}, expected a floating type",
@@ -151,6 +155,7 @@ void nll_gradient(GradientContext& g) {
 // --- Definition
 
 BatchRole batch_role(const Node& node, int slot) {
+  if (!cross_entropy::both_carry_batch(node, 0)) return BatchRole::kCouples;
   if (slot == 1) return BatchRole::kRows;
   switch (reduction_of(node, "mean")) {
     case Reduction::kNone:

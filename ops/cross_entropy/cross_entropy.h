@@ -20,6 +20,9 @@ std::optional<int64_t> ignore_index_of(const Node& node);
 // nullopt when the number of axes of the scores is not known.
 std::optional<std::vector<Dim>> infer_labels(InferContext& context);
 void require_label_type(const InferContext& context, int input);
+// Inputs first and first + 1 (scores and labels) both carry the batch: only then are they cut
+// alike.
+bool both_carry_batch(const Node& node, int first);
 
 // Scores [N,C,d..]: class c of position (n, i) is x[(n * classes + c) * inner + i].
 struct Geometry {

@@ -111,8 +111,26 @@ void nll_gradient(GradientContext& g) {
 
 // --- Definition
 
-BatchRole grad_role(const Node& node, int) {
-  return reduction_of(node, "sum") == Reduction::kMean ? BatchRole::kCouples : BatchRole::kRows;
+BatchRole sum_role(const Node& node, int slot) {
+  if (!both_carry_batch(node, 0)) return BatchRole::kCouples;
+  return slot < 2 ? BatchRole::kSum : BatchRole::kRows;
+}
+
+// One dy for all rows, or one for each; a mean divides by what all rows weigh.
+bool dy_goes_with_rows(const Node& node) {
+  const Reduction reduction = reduction_of(node, "sum");
+  return reduction == Reduction::kSum ||
+         (reduction == Reduction::kNone && carries_batch(node, node.input(0)));
+}
+
+BatchRole cross_entropy_grad_role(const Node& node, int) {
+  const bool rows = dy_goes_with_rows(node) && both_carry_batch(node, 1);
+  return rows ? BatchRole::kRows : BatchRole::kCouples;
+}
+
+BatchRole nll_grad_role(const Node& node, int) {
+  const bool rows = dy_goes_with_rows(node) && carries_batch(node, node.input(1));
+  return rows ? BatchRole::kRows : BatchRole::kCouples;
 }
 
 OpDef define(const char* name, const char* doc) {
@@ -134,7 +152,7 @@ OpDef cross_entropy_loss_op() {
   op.attributes = {kIgnore, kSmoothing};
   op.infer = infer_cross_entropy;
   op.gradient = gradient(cross_entropy_gradient);
-  op.batch = [](const Node&, int slot) { return slot < 2 ? BatchRole::kSum : BatchRole::kRows; };
+  op.batch = sum_role;
   return op;
 }
 
@@ -145,7 +163,7 @@ OpDef cross_entropy_grad_op() {
   op.attributes = {kIgnore, kSmoothing, kReduction};
   op.infer = infer_cross_entropy_grad;
   op.gradient = not_differentiable("second derivative of the cross-entropy");
-  op.batch = grad_role;
+  op.batch = cross_entropy_grad_role;
   return op;
 }
 
@@ -158,7 +176,7 @@ OpDef nll_loss_op() {
   op.attributes = {kIgnore};
   op.infer = infer_nll;
   op.gradient = gradient(nll_gradient);
-  op.batch = sums;
+  op.batch = sum_role;
   return op;
 }
 
@@ -169,7 +187,7 @@ OpDef nll_grad_op() {
   op.attributes = {kIgnore, kReduction, {"classes", "int: size of axis 1 of the result"}};
   op.infer = infer_nll_grad;
   op.gradient = not_differentiable("second derivative of a loss that is linear");
-  op.batch = grad_role;
+  op.batch = nll_grad_role;
   return op;
 }
 
@@ -180,7 +198,7 @@ OpDef count_correct_op() {
   op.attributes = {kIgnore, {"k", "int, default 1: how many of the best scores count"}};
   op.infer = infer_count;
   op.gradient = zero_gradient("a count");
-  op.batch = sums;
+  op.batch = sum_role;
   return op;
 }
 

@@ -192,7 +192,7 @@ OpDef backward() {
       g.set(0, g.b().own("DropoutGrad", {g.dy(0), g.x(1)}, g.node().attributes));
     }
   });
-  op.batch = rows;
+  op.batch = rows_of_all;
   return op;
 }
 

@@ -319,7 +319,7 @@ OpDef max_grad_op() {
   op.attributes = {kKernelShape, kStrides, kDilations, kPads, kCeilMode};
   op.infer = infer_max_grad;
   op.gradient = not_differentiable("second derivative of MaxPool");
-  op.batch = rows;
+  op.batch = rows_of_all;
   return op;
 }
 

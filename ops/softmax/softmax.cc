@@ -78,10 +78,10 @@ Gradient gradient_by(const char* op) {
 
 // --- Definition
 
-BatchRole batch_role(const Node& node, int) {
+BatchRole batch_role(const Node& node, int slot) {
   const TensorType& x = node.input(0)->type;
-  if (!x.ranked) return BatchRole::kCouples;
-  return softmax::first_axis(node, x.rank()) == 0 ? BatchRole::kCouples : BatchRole::kRows;
+  if (!x.ranked || softmax::first_axis(node, x.rank()) == 0) return BatchRole::kCouples;
+  return rows_of_all(node, slot);
 }
 
 OpDef define(const char* domain, const char* name, const char* doc) {

@@ -53,6 +53,8 @@ TEST(Concat, gradient_of_one_input_is_a_slice_and_of_several_a_split) {
   check_op(c);
   c.differentiate = {{0, 2}};
   check_op(c);
+  c.differentiate = {{0, 1}};  // the Split keeps its last output's slot, left out
+  check_op(c);
 }
 
 TEST(Concat, works_on_integers) {

@@ -11,6 +11,7 @@
 #include <limits>
 #include <random>
 
+#include "graph/builder.h"
 #include "graph/onnx_export.h"
 #include "graph/parse.h"
 #include "graph/support/error.h"
@@ -162,6 +163,85 @@ TEST(Session, a_learning_rate_must_be_a_number_of_at_least_zero) {
   EXPECT_GT(session->train_step(random_batch(4, 1), {{4}}, 0.0).loss, 0.0);
 }
 
+TEST(Session, looking_for_the_bad_node_takes_no_step_of_the_good_micro_batches) {
+  auto session = open(options_of(DType::kFloat32, 2));
+  session->train_step(random_batch(32, 1), {{32}}, 0.05);
+  std::map<std::string, Tensor> before;
+  for (const std::string& name : session->state_names()) before[name] = session->state(name);
+  Batch bad = random_batch(32, 2);
+  // Finite, but too large for conv1; in the second micro-batch.
+  for (float& value : bad.inputs[0].second.mutable_data<float>().last(784)) value = 3e38f;
+  EXPECT_THROW(session->train_step(bad, {{16, 16}}, 0.05), Error);
+  for (const auto& [name, value] : before) {
+    EXPECT_TRUE(value.identical(session->state(name))) << name;
+  }
+}
+
+TEST(Session, a_step_needs_a_micro_batch) {
+  auto session = open(options_of(DType::kFloat32, 1));
+  EXPECT_THROW(session->train_step(random_batch(0, 1), {{}}, 0.05), Error);
+}
+
+// y = x w; the file's own values have the names that passes would choose for theirs.
+std::string taken_names_bytes() {
+  graph::Graph g;
+  g.opsets[""] = 13;
+  graph::Builder b(g);
+  graph::Value* x =
+      g.add_input("lr", graph::TensorType(DType::kFloat32, {graph::Dim::named("N"), 2}));
+  graph::Value* w = g.add_constant("labels", Tensor::of<float>({2, 2}, {1, 2, 3, 4}));
+  g.add_output(b.op("MatMul", {x, w}, {}, "grad_norm"));
+  return graph::to_onnx_bytes(g);
+}
+
+TEST(Session, a_file_may_use_the_names_of_added_inputs_and_outputs) {
+  SessionOptions options;
+  options.threads = 1;
+  Session session(graph::Model::from_bytes(taken_names_bytes()), options);
+  Batch batch;
+  batch.inputs.emplace_back("lr", Tensor::of<float>({2, 2}, {1, 0, 0, 1}));
+  batch.labels = Tensor::of<int64_t>({2}, {0, 1});
+  const StepResult result = session.train_step(batch, {{2}}, 0.5);
+  EXPECT_GT(result.grad_norm, 0.1);
+  EXPECT_NE(session.state("labels").as_double(0), 1.0);
+}
+
+// Two branches that are added: the gradients of their biases are one value.
+std::string twin_branches_bytes() {
+  graph::Graph g;
+  g.opsets[""] = 13;
+  graph::Builder b(g);
+  graph::Value* x =
+      g.add_input("x", graph::TensorType(DType::kFloat32, {graph::Dim::named("N"), 2}));
+  graph::Value* v = g.add_constant("v", Tensor::of<float>({2, 3}, {1, 2, 3, 4, 5, 6}));
+  graph::Value* u = g.add_constant("u", Tensor::of<float>({2, 3}, {6, 5, 4, 3, 2, 1}));
+  graph::Value* a = g.add_constant("a", Tensor::of<float>({3}, {1, 2, 3}));
+  graph::Value* c = g.add_constant("c", Tensor::of<float>({3}, {3, 2, 1}));
+  g.add_output(b.op("Add", {b.op("Gemm", {x, v, a}), b.op("Gemm", {x, u, c})}, {}, "y"));
+  return graph::to_onnx_bytes(g);
+}
+
+TEST(Session, micro_batches_add_up_where_two_parameters_have_one_gradient) {
+  SessionOptions options;
+  options.threads = 1;
+  options.pipeline.dtype = DType::kFloat64;
+  Batch batch;
+  batch.inputs.emplace_back("x", Tensor::of<float>({4, 2}, {1, 0, 0, 1, 1, 1, 2, -1}));
+  batch.labels = Tensor::of<int64_t>({4}, {0, 1, 2, 0});
+  Session whole(graph::Model::from_bytes(twin_branches_bytes()), options);
+  Session cut(graph::Model::from_bytes(twin_branches_bytes()), options);
+  for (int i = 0; i < 2; ++i) {
+    whole.train_step(batch, {{4}}, 0.5);
+    cut.train_step(batch, {{2, 1, 1}}, 0.5);
+  }
+  for (const char* name : {"a", "c", "u", "v"}) {
+    const Tensor expected = whole.state(name), found = cut.state(name);
+    for (int64_t i = 0; i < expected.numel(); ++i) {
+      EXPECT_NEAR(found.as_double(i), expected.as_double(i), 1e-12) << name << "[" << i << "]";
+    }
+  }
+}
+
 TEST(Session, the_first_bad_node_is_named_when_the_data_is_fine) {
   auto session = open(options_of(DType::kFloat32, 1));
   session->prepare_training({{{32}}});
@@ -215,6 +295,18 @@ TEST_F(SavedFile, without_a_step_it_is_bit_identical) {
   auto session = Session::open(folder_ / "lenet.onnx", options_of(DType::kFloat32, 1));
   session->save(folder_ / "saved.onnx");
   EXPECT_EQ(read(folder_ / "saved.onnx"), read(folder_ / "lenet.onnx"));
+}
+
+TEST_F(SavedFile, values_that_were_set_are_saved_before_the_first_step) {
+  auto session = Session::open(folder_ / "lenet.onnx", options_of(DType::kFloat32, 1));
+  session->prepare_training({{{4}}});
+  Tensor bias = session->state("fc1.bias");
+  bias.mutable_data<float>()[0] = 0.5f;
+  session->set_state("fc1.bias", bias);
+  session->save(folder_ / "saved.onnx");
+  auto again = Session::open(folder_ / "saved.onnx", options_of(DType::kFloat32, 1));
+  again->prepare_training({{{4}}});
+  EXPECT_TRUE(again->state("fc1.bias").identical(bias));
 }
 
 TEST_F(SavedFile, after_training_it_evaluates_like_the_session) {
