@@ -31,6 +31,24 @@ size_t edit_distance(std::string_view a, std::string_view b) {
   return row[b.size()];
 }
 
+// As edit_distance, but two neighbours that changed places count as one edit.
+size_t slips(std::string_view a, std::string_view b) {
+  std::vector<std::vector<size_t>> d(a.size() + 1, std::vector<size_t>(b.size() + 1));
+  for (size_t i = 0; i <= a.size(); ++i) {
+    for (size_t k = 0; k <= b.size(); ++k) {
+      if (i == 0 || k == 0) {
+        d[i][k] = i + k;
+        continue;
+      }
+      const size_t other = a[i - 1] == b[k - 1] ? 0 : 1;
+      d[i][k] = std::min({d[i - 1][k] + 1, d[i][k - 1] + 1, d[i - 1][k - 1] + other});
+      const bool swapped = i > 1 && k > 1 && a[i - 1] == b[k - 2] && a[i - 2] == b[k - 1];
+      if (swapped) d[i][k] = std::min(d[i][k], d[i - 2][k - 2] + 1);
+    }
+  }
+  return d[a.size()][b.size()];
+}
+
 }  // namespace
 
 std::string fresh_name(const Graph& graph, std::string_view wish) {
@@ -70,6 +88,19 @@ std::vector<std::string> near_names(std::string_view name,
                    [](const auto& a, const auto& b) { return a.first < b.first; });
   std::vector<std::string> out;
   for (size_t i = 0; i < std::min(limit, found.size()); ++i) out.push_back(*found[i].second);
+  return out;
+}
+
+std::vector<std::string> misspelt(std::string_view word,
+                                  const std::vector<std::string>& candidates) {
+  const std::string wanted = lower(word);
+  const size_t most = wanted.size() < 4 ? 0 : wanted.size() < 6 ? 1 : 2;
+  std::vector<std::string> out;
+  for (const std::string& candidate : candidates) {
+    const std::string other = lower(candidate);
+    if (wanted.empty() || other.empty() || wanted[0] != other[0]) continue;
+    if (slips(wanted, other) <= most) out.push_back(candidate);
+  }
   return out;
 }
 

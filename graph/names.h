@@ -17,6 +17,11 @@ std::string fresh_name(const Graph& graph, std::string_view wish);
 // mean" lines. Empty when none is near.
 std::vector<std::string> near_names(std::string_view name,
                                     const std::vector<std::string>& candidates, size_t limit = 3);
+// Those of `candidates` that `word` may be a slip of the hand for: the same first letter and at
+// most two slips (one in four or five letters, none in fewer). For vocabularies whose words differ
+// by little, where near_names would offer another thing.
+std::vector<std::string> misspelt(std::string_view word,
+                                  const std::vector<std::string>& candidates);
 // Shell-style glob over whole names: * and ? (slashes are ordinary characters).
 bool glob_match(std::string_view pattern, std::string_view name);
 

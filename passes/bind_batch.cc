@@ -42,11 +42,10 @@ void bind_axis0(Value* input, int64_t batch, const std::string& symbol) {
   Dim& dim = input->type.dims[0];
   if (dim.known() && dim.value != batch) {
     throw Error(
-        "input '{}' has the batch size {} baked in, but {} rows were asked for; use --batch {} "
-        "(without --accumulate), or --set-batch to make it symbolic, or export with a dynamic "
-        "batch "
+        "input '{}' has the batch size {} baked in, but {} rows were asked for; use --batch {}, or "
+        "--micro-batch {} and a --batch that is a multiple of it, or export with a dynamic batch "
         "axis",
-        input->name, dim.value, batch, dim.value);
+        input->name, dim.value, batch, dim.value, dim.value);
   }
   dim = Dim(batch, symbol);
 }

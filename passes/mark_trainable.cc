@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <unordered_map>
 #include <unordered_set>
 
 #include "graph/names.h"
@@ -40,6 +41,7 @@ class Marker {
   Marker(Graph& graph, PassContext& context)
       : graph_(graph), context_(context), options_(context.options.trainable) {
     find_preprocessed();
+    find_blockers();
     reaching_ = values_reaching(graph, targets());
   }
 
@@ -81,6 +83,31 @@ class Marker {
       }
       if (!from_input || !others_constant) continue;
       for (const Value* value : node.outputs()) preprocessed_.insert(value);
+    }
+  }
+
+  // For each value in front of an unknown operator on a way to a target: that node.
+  void find_blockers() {
+    if (context_.unsupported.empty()) return;
+    std::unordered_set<const Value*> needed;
+    for (const Value* target : targets()) needed.insert(target);
+    const auto& nodes = graph_.nodes();
+    for (auto node = nodes.rbegin(); node != nodes.rend(); ++node) {
+      const Node* blocker = nullptr;
+      bool on_path = false;
+      for (const Value* value : node->outputs()) {
+        if (value == nullptr || !needed.contains(value)) continue;
+        on_path = true;
+        if (const auto known = blockers_.find(value); known != blockers_.end()) {
+          blocker = known->second;
+        }
+      }
+      if (!on_path) continue;
+      if (ops::OpRegistry::get().find(*node) == nullptr) blocker = &*node;
+      for (const Value* value : node->inputs()) {
+        needed.insert(value);
+        if (blocker != nullptr) blockers_.insert_or_assign(value, blocker);
+      }
     }
   }
 
@@ -173,6 +200,9 @@ class Marker {
         return fmt::format("constant: {} of {}", op->inputs[port].no_gradient, use.node->label());
       }
     }
+    if (const auto blocker = blockers_.find(&value); blocker != blockers_.end()) {
+      return fmt::format("blocked: {} isn't supported", blocker->second->label());
+    }
     return "no gradient path from the loss reaches it";
   }
 
@@ -196,7 +226,9 @@ class Marker {
         for (const std::string& name : names) used |= graph::glob_match(glob, name);
         if (used) continue;
         std::string hint;
-        for (const std::string& near : graph::near_names(glob, names)) {
+        std::string plain = glob;
+        std::erase_if(plain, [](char c) { return c == '*' || c == '?'; });
+        for (const std::string& near : graph::near_names(plain, names)) {
           hint += (hint.empty() ? "; near names: " : ", ") + near;
         }
         throw Error("{} '{}' matches no tensor of the model{}", flag, glob, hint);
@@ -265,6 +297,7 @@ class Marker {
   const TrainableOptions& options_;
   std::unordered_set<const Value*> preprocessed_;
   std::unordered_set<const Value*> reaching_;
+  std::unordered_map<const Value*, const Node*> blockers_;
   std::unordered_set<std::string> listed_;
 };
 

@@ -151,10 +151,13 @@ FedData open_data(Session& session, const Feed& feed, const Flags& flags, int64_
   data.name = flags.data;
   if (use != DataUse::kEvaluateTest) data.train = source.open(Split::kTrain);
   if (use != DataUse::kEvaluateTrain) data.test = source.open(Split::kTest);
-  const Dataset* any = data.train != nullptr ? data.train.get() : data.test.get();
-  if (any == nullptr) {
-    throw Error("{} has no test part; evaluate on its samples with --split train", flags.data);
+  if (use == DataUse::kEvaluateTest && data.test == nullptr) {
+    data.train = source.open(Split::kTrain);
+    support::notice("{} has no test part; evaluated is the part it has, {} samples", flags.data,
+                    data.train->size());
   }
+  const Dataset* any = data.train != nullptr ? data.train.get() : data.test.get();
+  CHECK(any != nullptr, "every source has a training part");
   TensorType labels;
   if (feed.labels_input.empty()) {
     std::vector<graph::Dim> dims = graph::to_dims(any->info().label.shape);
@@ -172,6 +175,12 @@ FedData open_data(Session& session, const Feed& feed, const Flags& flags, int64_
     if (row.role == passes::ParameterRow::Role::kTrainable) data.parameters += row.type.numel();
   }
   return data;
+}
+
+const char* sample_word(const Dataset& data) {
+  const DatasetInfo& info = data.info();
+  const bool images = info.axes != ImageAxes::kUnknown || info.sample.shape.size() == 3;
+  return images ? "images" : "samples";
 }
 
 Batch session_batch(const Feed& feed, const Dataset& dataset, const LoadedBatch& loaded) {

@@ -35,13 +35,16 @@ struct FedData {
   int64_t parameters = 0;                      // elements that will be trained
 };
 
-// Training reads both parts.
+// Training reads both parts. An evaluation of the test part takes the other where there is none.
 enum class DataUse : uint8_t { kTraining, kEvaluateTest, kEvaluateTrain };
 
 // Opens the data, fits them to the model, describes them to the session and checks every label
 // against the classes that the model tells apart. `rows`: of a micro-batch. Throws Error.
 FedData open_data(Session& session, const Feed& feed, const Flags& flags, int64_t rows,
                   DataUse use);
+
+// "images" or "samples": how the data are counted in what people read.
+const char* sample_word(const Dataset& data);
 
 // Borrows the loaded rows.
 Batch session_batch(const Feed& feed, const Dataset& dataset, const LoadedBatch& loaded);

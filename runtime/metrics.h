@@ -21,6 +21,7 @@ struct RunInfo {
   int64_t steps_per_epoch = 0, total_steps = 0;
   int64_t samples = 0;  // of the training set
   int64_t parameters = 0;
+  std::string unit = "images";  // what a sample is called in "images/s"
 };
 
 struct StepRecord {

@@ -48,9 +48,9 @@ void add(Curve& curve, double x, const std::optional<double>& y) {
 
 PlotFile::PlotFile(std::filesystem::path path) : path_(std::move(path)) {
   step_loss_ = {"training, step by step", kTrainColour, {}, Curve::Look::kFaint};
-  train_loss_ = {"training", kTrainColour, {}};
+  train_loss_ = {"training (epoch mean)", kTrainColour, {}};
   test_loss_ = {"test", kTestColour, {}};
-  train_accuracy_ = {"training", kTrainColour, {}};
+  train_accuracy_ = {"training (epoch mean)", kTrainColour, {}};
   test_accuracy_ = {"test", kTestColour, {}};
   write();
 }
@@ -95,7 +95,9 @@ Picture PlotFile::picture() const {
   std::vector<std::string> facts;
   if (best_) facts.push_back(fmt::format("best test accuracy {:.2f} %", 100.0 * *best_));
   if (info_.parameters > 0) facts.push_back(count_str(info_.parameters) + " parameters");
-  if (images_per_s_ > 0) facts.push_back(count_str(std::llround(images_per_s_)) + " images/s");
+  if (images_per_s_ > 0) {
+    facts.push_back(fmt::format("{} {}/s", count_str(std::llround(images_per_s_)), info_.unit));
+  }
   picture.subtitle = join(facts, "  ·  ");
   picture.x_title = "epoch";
   picture.x_end = static_cast<double>(std::max<int64_t>(info_.epochs, 1));

@@ -133,6 +133,19 @@ std::string legend(const Frame& frame, const Panel& panel) {
   return out;
 }
 
+// Says what the scale leaves out, where it leaves out anything.
+std::string cut_mark(const Frame& frame, const Panel& panel) {
+  double most = frame.y.high;
+  for (const Curve& curve : panel.curves) {
+    for (const auto& [x, y] : curve.points) {
+      if (std::isfinite(y)) most = std::max(most, y);
+    }
+  }
+  if (most <= frame.y.high) return "";
+  return text(kWidth - kRight - 6, frame.top + 16, "end", 11, kQuiet,
+              fmt::format("cut off above {:.3g}: steps reach {:.3g}", frame.y.high, most));
+}
+
 }  // namespace
 
 std::vector<double> ticks(double low, double high, int count) {
@@ -193,7 +206,7 @@ std::string to_svg(const Picture& picture) {
         frame.top, kLeft, kWidth - kLeft - kRight, kPanelHeight);
     const bool last = i + 1 == picture.panels.size();
     body += text(kLeft, frame.top - 10, "start", 14, kInk, panel.title, " font-weight=\"600\"");
-    body += grid(frame, panel.unit, last) + legend(frame, panel);
+    body += grid(frame, panel.unit, last) + legend(frame, panel) + cut_mark(frame, panel);
     for (const Curve& curve : panel.curves) {
       if (has_points(curve)) body += line(frame, curve);
     }

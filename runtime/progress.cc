@@ -45,7 +45,8 @@ std::string bar_line(const Progress& progress, int width) {
                   info.steps_per_epoch),
       fmt::format("loss {:.4f}", progress.loss)};
   if (progress.accuracy) parts.push_back("accuracy " + percent(*progress.accuracy));
-  parts.push_back(fmt::format("{} images/s", count_str(std::llround(progress.images_per_s))));
+  parts.push_back(
+      fmt::format("{} {}/s", count_str(std::llround(progress.images_per_s)), info.unit));
   parts.push_back("ETA " + duration_str(progress.seconds_left));
   std::string line;
   for (const std::string& part : parts) {
@@ -64,8 +65,8 @@ std::string epoch_line(const RunInfo& info, const EpochRecord& record) {
   if (record.test_loss) line += fmt::format("  |  test loss {:.4f}", *record.test_loss);
   if (record.test_accuracy) line += "  accuracy " + percent(*record.test_accuracy);
   if (record.test_top5_accuracy) line += "  top-5 " + percent(*record.test_top5_accuracy);
-  return line + fmt::format("  |  {} images/s  {}", count_str(std::llround(record.images_per_s)),
-                            duration_str(record.seconds));
+  return line + fmt::format("  |  {} {}/s  {}", count_str(std::llround(record.images_per_s)),
+                            info.unit, duration_str(record.seconds));
 }
 
 void ProgressBar::begin(const RunInfo& info) {
@@ -115,9 +116,9 @@ void EpochLines::begin(const RunInfo& info) {
 
 void EpochLines::step(const StepRecord& record) {
   if (quiet_seconds_ <= 0 || seconds_since(printed_) < quiet_seconds_) return;
-  fmt::print(file_, "epoch {}/{}  step {}/{}  lr {:.4g}  loss {:.4f}  {} images/s\n", record.epoch,
+  fmt::print(file_, "epoch {}/{}  step {}/{}  lr {:.4g}  loss {:.4f}  {} {}/s\n", record.epoch,
              info_.epochs, record.step_in_epoch, info_.steps_per_epoch, record.lr, record.loss,
-             count_str(std::llround(record.images_per_s)));
+             count_str(std::llround(record.images_per_s)), info_.unit);
   std::fflush(file_);
   printed_ = Clock::now();
 }

@@ -424,6 +424,24 @@ void Session::describe_data(std::map<std::string, std::vector<int64_t>> sample_s
   options_.pipeline.loss.labels = std::move(labels);
 }
 
+// nll of anything else trains too, towards minus infinity.
+void Session::check_log_probabilities(const graph::Value& scores) {
+  const graph::Node* node = scores.producer;
+  while (node != nullptr && node->num_inputs() > 0 && node->input(0) != nullptr &&
+         (node->is("", "Identity") || node->is("", "Reshape") || node->is("", "Flatten") ||
+          node->is("", "Squeeze") || node->is("", "Transpose") || node->is("", "Cast"))) {
+    node = node->input(0)->producer;
+  }
+  // Some exporters write LogSoftmax as Log of Softmax, or as a subtraction.
+  for (const char* op : {"LogSoftmax", "Log", "Sub"}) {
+    if (node == nullptr || node->is("", op)) return;
+  }
+  add_notices(
+      {fmt::format("--loss nll takes log-probabilities, but '{}' comes from {}: end the model with "
+                   "LogSoftmax, or use --loss cross_entropy",
+                   scores.name, node->label())});
+}
+
 Examination Session::examine(int64_t rows, passes::Mode mode) {
   const Kind kind = mode == passes::Mode::kTrain ? Kind::kTrain : Kind::kEval;
   passes::PassContext context = context_for({kind, MicroBatch::kOnly, rows, ""});
@@ -440,7 +458,10 @@ Examination Session::examine(int64_t rows, passes::Mode mode) {
     }
   }
   add_notices(context.notices);
-  if (const graph::Value* scores = result.graph->find(context.logits)) result.scores = scores->type;
+  if (const graph::Value* scores = result.graph->find(context.logits)) {
+    result.scores = scores->type;
+    if (options_.pipeline.loss.kind == "nll") check_log_probabilities(*scores);
+  }
   result.parameters = std::move(context.parameters);
   result.unsupported = std::move(context.unsupported);
   return result;

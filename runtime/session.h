@@ -164,6 +164,7 @@ class Session {
                        double lr);
   [[noreturn]] void report_non_finite(const Batch& batch, const Cut& cut, const StepResult& result);
   std::string first_non_finite_node(const Batch& batch, int64_t first_row, int64_t rows);
+  void check_log_probabilities(const graph::Value& scores);
   void add_notices(const std::vector<std::string>& lines);
 
   std::shared_ptr<const graph::Model> model_;

@@ -93,6 +93,7 @@ Trainer::Trainer(Session& session, const Feed& feed, const FedData& data, Traine
   info_.epochs = (info_.total_steps + info_.steps_per_epoch - 1) / info_.steps_per_epoch;
   info_.samples = data_.train->size();
   info_.parameters = data_.parameters;
+  info_.unit = sample_word(*data_.train);
   options_.schedule.set_length(info_.steps_per_epoch, info_.total_steps);
 }
 

@@ -64,10 +64,8 @@ std::string table(const CheckReport& report, bool all) {
 
 std::string batch_norm_text(const CheckReport& report) {
   std::string text = fmt::format("  {} BatchNormalization", report.batch_norms);
-  if (report.batch_norms == 0 && report.convolutions > 0 && report.producer != "sardonyx") {
-    text +=
-        ": if the network has any, this export folded them into Conv; torch.onnx keeps them with "
-        "training=TrainingMode.PRESERVE (dynamo: optimize=False), see docs/exporters.md";
+  if (report.batch_norms == 0 && report.producer != "sardonyx") {
+    text += " (if your network has some, the export folded them: docs/exporters.md)";
   } else if (report.batch_norms > 0) {
     text += fmt::format(
         " ({} in training form): trained with batch statistics, evaluated with running ones",
@@ -125,13 +123,36 @@ std::string data_for(const CheckReport& report) {
   return "npz:DATA.npz";
 }
 
+// One column of floats is a value to be predicted, not a class.
+bool single_column(const graph::TensorType& scores) {
+  return scores.rank() == 1 ||
+         (scores.rank() == 2 && scores.dims[1].known() && scores.dims[1].value == 1);
+}
+
+std::string optimizer_flags(const runtime::Flags& flags) {
+  std::string text;
+  if (flags.momentum != 0) text += fmt::format(" --momentum {:.6g}", flags.momentum);
+  if (flags.dampening != 0) text += fmt::format(" --dampening {:.6g}", flags.dampening);
+  if (flags.nesterov) text += " --nesterov";
+  if (flags.weight_decay != 0) text += fmt::format(" --weight-decay {:.6g}", flags.weight_decay);
+  if (!flags.schedule.empty()) text += " --schedule " + flags.schedule;
+  if (!flags.warmup.empty()) text += " --warmup " + flags.warmup;
+  if (flags.dtype != "f32") text += " --dtype " + flags.dtype;
+  return text;
+}
+
 std::string command(const CheckReport& report, const runtime::Flags& flags) {
   std::string text = fmt::format("sardonyx train {} --data {} --epochs 10 --batch {} --lr {:.6g}",
                                  report.model, data_for(report), report.batch, flags.lr);
+  text += optimizer_flags(flags);
   if (report.baked_rows > 0) text += " --drop-last";
   if (flags.accumulate) text += fmt::format(" --accumulate {}", *flags.accumulate);
   if (flags.micro_batch) text += fmt::format(" --micro-batch {}", *flags.micro_batch);
-  if (flags.loss != "cross_entropy") text += " --loss " + flags.loss;
+  if (flags.loss != "cross_entropy") {
+    text += " --loss " + flags.loss;
+  } else if (flags.loss_output.empty() && single_column(report.scores)) {
+    text += " --loss mse";
+  }
   if (!flags.output.empty()) text += " --output " + flags.output;
   if (!flags.loss_output.empty()) text += " --loss-output " + flags.loss_output;
   for (const std::string& glob : flags.freeze) text += fmt::format(" --freeze '{}'", glob);
@@ -154,7 +175,6 @@ void describe_graph(const graph::Graph& graph, CheckReport& report) {
   }
   for (const graph::Node& node : graph.nodes()) {
     ++report.nodes;
-    report.convolutions += node.is("", "Conv");
     report.dropouts += node.is("", "Dropout");
     if (!node.is("", "BatchNormalization")) continue;
     ++report.batch_norms;
@@ -180,7 +200,13 @@ std::string report_text(const CheckReport& report, const runtime::Flags& flags, 
   text += table(report, all) + facts(report);
   if (!report.notices.empty()) text += "\nnotices\n";
   for (const std::string& notice : report.notices) text += fmt::format("  {}\n", notice);
-  if (report.trainable()) text += fmt::format("\ntrain it with\n  {}\n", command(report, flags));
+  if (report.trainable()) {
+    text += fmt::format("\ntrain it with\n  {}\n", command(report, flags));
+  } else if (!report.unsupported.empty()) {
+    text +=
+        "\nnext step: `sardonyx ops` lists the operators there are; export the network without the "
+        "missing ones, or train on an output in front of them with --output\n";
+  }
   return text;
 }
 

@@ -101,6 +101,7 @@ class Bench {
 
   runtime::Session& session() { return *session_; }
   int64_t rows() const { return setup_.batch; }
+  const char* unit() const { return feed_.type.rank() == 4 ? "images" : "samples"; }
 
  private:
   const BenchFlags& flags_;
@@ -165,8 +166,9 @@ int run(const BenchFlags& flags) {
     if (flags.shared.json) {
       fmt::print("{}\n", line.dump());
     } else {
-      fmt::print("repetition {}: {:.3f} ms/step, {} images/s\n", i + 1, 1e3 * seconds.back(),
-                 runtime::count_str(std::llround(line["images_per_s"].get<double>())));
+      fmt::print("repetition {}: {:.3f} ms/step, {} {}/s\n", i + 1, 1e3 * seconds.back(),
+                 runtime::count_str(std::llround(line["images_per_s"].get<double>())),
+                 bench.unit());
     }
     std::fflush(stdout);
   }
@@ -180,9 +182,9 @@ int run(const BenchFlags& flags) {
     fmt::print("{}\n", last.dump(-1, ' ', false, Json::error_handler_t::replace));
     return 0;
   }
-  fmt::print("median: {:.3f} ms/step, {} images/s, batch {}, {}\n", last["step_ms"].get<double>(),
-             runtime::count_str(std::llround(last["images_per_s"].get<double>())), bench.rows(),
-             bench.session().device().name());
+  fmt::print("median: {:.3f} ms/step, {} {}/s, batch {}, {}\n", last["step_ms"].get<double>(),
+             runtime::count_str(std::llround(last["images_per_s"].get<double>())), bench.unit(),
+             bench.rows(), bench.session().device().name());
   fmt::print("memory: planned {} (bound {}), peak {}; first step done after {:.3f} s\n",
              runtime::bytes_str(last["planned_bytes"].get<double>()),
              runtime::bytes_str(last["liveness_bound_bytes"].get<double>()),

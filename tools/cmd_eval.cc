@@ -23,7 +23,7 @@ struct EvalFlags {
   std::string predictions;
 };
 
-void print(const runtime::EvalResult& result, double seconds, bool json) {
+void print(const runtime::EvalResult& result, const char* unit, double seconds, bool json) {
   const auto accuracy = runtime::accuracy(result);
   const auto top5 = runtime::top5_accuracy(result);
   const double speed = static_cast<double>(result.rows) / std::max(seconds, 1e-9);
@@ -40,8 +40,8 @@ void print(const runtime::EvalResult& result, double seconds, bool json) {
   fmt::print("loss {:.4f}", runtime::mean_loss(result));
   if (accuracy) fmt::print("  accuracy {:.2f} %", 100.0 * *accuracy);
   if (top5) fmt::print("  top-5 {:.2f} %", 100.0 * *top5);
-  fmt::print("  |  {} samples  {} images/s  {}\n", runtime::count_str(result.rows),
-             runtime::count_str(std::llround(speed)), runtime::duration_str(seconds));
+  fmt::print("  |  {} samples  {} {}/s  {}\n", runtime::count_str(result.rows),
+             runtime::count_str(std::llround(speed)), unit, runtime::duration_str(seconds));
 }
 
 int eval(const EvalFlags& flags) {
@@ -65,7 +65,7 @@ int eval(const EvalFlags& flags) {
     runtime::write_npy(flags.predictions,
                        runtime::predict(*session, feed, part, rows, flags.shared.output));
   }
-  print(result, took.count(), flags.shared.json);
+  print(result, runtime::sample_word(*part), took.count(), flags.shared.json);
   return 0;
 }
 

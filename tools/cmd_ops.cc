@@ -4,6 +4,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "graph/names.h"
 #include "graph/support/error.h"
 #include "ops/core/kernel.h"
 #include "runtime/text.h"
@@ -161,7 +162,10 @@ std::vector<const OpDef*> find_ops(const std::string& name) {
     }
   }
   if (found.empty()) {
-    throw Error("operator {} is not supported{}", name, runtime::did_you_mean(name, names));
+    const std::vector<std::string> near = graph::misspelt(name, names);
+    throw Error(
+        "operator {} is not supported{}; `sardonyx ops` lists what there is", name,
+        near.empty() ? "" : fmt::format(" (did you mean {}?)", runtime::join(near, " or ")));
   }
   return found;
 }

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <memory>
 
 #include "graph/support/log.h"
@@ -27,6 +28,10 @@ constexpr double kQuietSeconds = 10;
 void check_outputs(const Flags& flags) {
   check_output("--save", flags.save, flags.model);
   check_output("--log", flags.log, flags.model);
+  const std::string kind = std::filesystem::path(flags.plot).extension();
+  if (!flags.plot.empty() && kind != ".svg" && kind != ".html") {
+    throw UsageError("--plot {}: expected a name that ends in .svg or .html", flags.plot);
+  }
   check_output("--plot", flags.plot, flags.model);
 }
 
@@ -95,7 +100,7 @@ void print_summary(const RunSummary& summary) {
   if (summary.seconds_per_epoch > 0) {
     facts.push_back(duration_str(summary.seconds_per_epoch) + " per epoch");
   }
-  facts.push_back(fmt::format("peak memory {} (planned {})",
+  facts.push_back(fmt::format("peak memory {} with the data set ({} planned)",
                               bytes_str(static_cast<double>(summary.peak_bytes)),
                               bytes_str(static_cast<double>(summary.planned_bytes))));
   if (!summary.saved.empty()) facts.push_back("saved " + summary.saved);

@@ -53,7 +53,7 @@ const OpDef& OpRegistry::at(const Node& node) const {
     if (key.first == node.domain) names.push_back(key.second);
   }
   std::string hint;
-  for (const std::string& name : graph::near_names(node.op, names)) {
+  for (const std::string& name : graph::misspelt(node.op, names)) {
     hint += (hint.empty() ? "; near names: " : ", ") + name;
   }
   throw Error("node {}: operator {} is not supported{}", node.label(),

@@ -288,8 +288,8 @@ class Regrouping {
   [[noreturn]] void baked(int64_t size, const std::string& have, const std::string& want) const {
     throw Error(
         "C5: the batch size {} is baked into the shape: {} can't take the shape {}, because the "
-        "batch here is {}; export the model with a dynamic batch axis, train with a batch of {}, "
-        "or try --set-batch",
+        "batch here is {}; export the model with a dynamic batch axis, or train with "
+        "--micro-batch {} and a --batch that is a multiple of it",
         size, have, want, batch_factor()->dim.value, size);
   }
 

@@ -56,6 +56,12 @@ std::string moved(const DatasetInfo& data, const Shape& to, std::string_view wha
                      shape_str(data.sample.shape), shape_str(to));
 }
 
+// A plane has no channels to mistake; which axis of [H,W,1] they are the file may not say.
+std::string added(const DatasetInfo& data, const Shape& to) {
+  const bool open = data.sample.shape.size() == 3 && data.axes == ImageAxes::kUnknown;
+  return open ? moved(data, to, "channel axis moved") : "";
+}
+
 }  // namespace
 
 Fit fit_sample(const DatasetInfo& data, const ModelInput& input) {
@@ -82,10 +88,10 @@ Fit fit_sample(const DatasetInfo& data, const ModelInput& input) {
     int64_t h = (*plane)[0];
     int64_t w = (*plane)[1];
     if (Shape chw{1, h, w}; fits(chw, dims)) {
-      return {chw, ImageAxes::kChw, AxisMove::kNone, moved(data, chw, "channel axis of one added")};
+      return {chw, ImageAxes::kChw, AxisMove::kNone, added(data, chw)};
     }
     if (Shape hwc{h, w, 1}; fits(hwc, dims)) {
-      return {hwc, ImageAxes::kHwc, AxisMove::kNone, moved(data, hwc, "channel axis of one added")};
+      return {hwc, ImageAxes::kHwc, AxisMove::kNone, added(data, hwc)};
     }
     if (fits(*plane, dims)) {
       return {*plane, ImageAxes::kHw, AxisMove::kNone,

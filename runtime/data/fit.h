@@ -2,7 +2,8 @@
 //
 // Nothing is ever reshaped on a guess. Axes move only when the source knows what they are (CIFAR,
 // image files, or the user's word for it); a channel axis of one is added or dropped; one-channel
-// images flatten. Whatever was done is noted. Anything else is an Error with both shapes.
+// images flatten. What the user might not have meant is noted. Anything else is an Error with both
+// shapes.
 #pragma once
 
 #include <string>

@@ -149,7 +149,8 @@ DatasetPtr open_npz(const std::string& spec, const std::string& path, Split spli
   static const Strings kLabels{"labels", "targets", "y", "Y"};
   std::vector<NamedArray> arrays = read_npz(path);
   std::string_view part = split_name(split);
-  bool parts = find_array(arrays, with_part(kSamples, "train")) != nullptr;
+  bool parts = find_array(arrays, with_part(kSamples, "train")) != nullptr ||
+               find_array(arrays, with_part(kSamples, "test")) != nullptr;
   const NamedArray* samples = find_array(arrays, parts ? with_part(kSamples, part) : kSamples);
   const NamedArray* labels = find_array(arrays, parts ? with_part(kLabels, part) : kLabels);
   if (split == Split::kTest && (!parts || (samples == nullptr && labels == nullptr))) {

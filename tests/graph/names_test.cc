@@ -52,6 +52,16 @@ TEST(NearNames, is_empty_when_nothing_is_near) {
   EXPECT_EQ(near_names("a", {}), Names{});
 }
 
+TEST(Names, a_misspelt_word_is_no_other_word) {
+  const Names known{"Conv", "Relu", "Elu", "Exp", "Gemm", "Add", "Reshape", "Softmax"};
+  EXPECT_EQ(misspelt("Covn", known), Names{"Conv"});
+  EXPECT_EQ(misspelt("relu", known), Names{"Relu"});
+  EXPECT_EQ(misspelt("Sotfmx", known), Names{"Softmax"});
+  for (const char* other : {"Erf", "Gelu", "And", "Resize", "Selu", "BatchNormalization", ""}) {
+    EXPECT_EQ(misspelt(other, known), Names{}) << other;
+  }
+}
+
 TEST(GlobMatch, stars_cross_slashes_and_question_marks_take_one) {
   EXPECT_TRUE(glob_match("*", ""));
   EXPECT_TRUE(glob_match("*.weight", "layer1/conv.weight"));

@@ -125,7 +125,8 @@ TEST(Reshape, c5_names_a_batch_that_is_baked_into_the_shape) {
   EXPECT_EQ(error,
             "C5: the batch size 8 is baked into the shape: [N:60,50,4,4] (48000 elements) can't "
             "take the shape [8,800] (6400 elements), because the batch here is 60; export the "
-            "model with a dynamic batch axis, train with a batch of 8, or try --set-batch\n"
+            "model with a dynamic batch axis, or train with --micro-batch 8 and a --batch that is "
+            "a multiple of it\n"
             "  while inferring shapes of node r1 (Reshape)");
   // What x.view(x.size(0), -1) becomes when traced with one image.
   EXPECT_EQ(reshape_error({Dim(3, "N"), 8}, {1, -1}).substr(0, 104),

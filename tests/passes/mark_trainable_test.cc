@@ -33,6 +33,26 @@ TEST(MarkTrainable, equal_weights_are_trained_apart_with_a_notice) {
       (std::vector<std::string>{"equal weights under two names are trained apart; 'v' and 'w'"}));
 }
 
+TEST(MarkTrainable, a_weight_behind_an_unknown_operator_is_blocked_by_it) {
+  const auto graph = graph::parse(R"(<ir_version: 8, opset_import: ["" : 13, "sardonyx" : 1]>
+g (float[2,2] x) => (float[2,2] y) <float[2,2] v = {1, 2, 3, 4}, float[2,2] w = {5, 6, 7, 8}> {
+  a = MatMul(x, v)
+  [magic] b = Foo(a)
+  [side] c = Bar(a)
+  y = MatMul(b, w)
+})");
+  for (graph::Value* constant : graph->constants()) {
+    constant->origin = {graph::Origin::Kind::kInitializer, "", -1, -1, constant->name, ""};
+  }
+  const NullTarget target;
+  PassContext context;
+  context.target = &target;
+  context.options.mode = Mode::kEval;
+  run_pipeline(*graph, context, {{"infer_shapes", ""}, {"mark_trainable", ""}});
+  ASSERT_EQ(context.parameters.size(), 2u);
+  EXPECT_EQ(context.parameters[0].reason, "blocked: magic (Foo) isn't supported");
+}
+
 TEST(MarkTrainable, different_or_uniform_weights_give_no_notice) {
   EXPECT_TRUE(notices_of("float[2,2] v = {1, 2, 3, 4}, float[2,2] w = {1, 2, 3, 5}").empty());
   EXPECT_TRUE(notices_of("float[2,2] v = {1, 1, 1, 1}, float[2,2] w = {1, 1, 1, 1}").empty());

@@ -75,6 +75,17 @@ TEST(Plot, picture_has_two_panels_legend_and_escaped_title) {
   EXPECT_EQ(svg.find("nan"), std::string::npos);
 }
 
+TEST(Plot, what_the_scale_cuts_off_is_said) {
+  Curve steps{"steps", "#000000", {}, Curve::Look::kFaint};
+  for (int i = 0; i < 100; ++i) steps.points.emplace_back(i, i == 0 ? 50.0 : 1.0);
+  Picture picture;
+  picture.x_end = 100;
+  picture.panels.push_back({"Loss", Panel::Unit::kNumber, {steps}});
+  EXPECT_EQ(count(to_svg(picture), "cut off above 1.01: steps reach 50"), 1u);
+  picture.panels[0].curves[0].points[0].second = 1.0;
+  EXPECT_EQ(count(to_svg(picture), "cut off"), 0u);
+}
+
 TEST(Plot, epochs_stand_at_their_end) {
   const sardonyx::testing::TemporaryFolder folder;
   PlotFile plot(folder.path() / "run.svg");

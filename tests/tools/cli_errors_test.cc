@@ -76,6 +76,8 @@ TEST_F(CliErrors, usage_is_code_2_and_names_what_is_near) {
          "error: --loss 'crossentropy' is not known (did you mean cross_entropy?); there is");
   expect("train lenet.onnx --data synthetic --schedule cosin", 2,
          "error: --schedule 'cosin' is not known (did you mean cosine?)");
+  expect("train lenet.onnx --data synthetic --plot c.png", 2,
+         "error: --plot c.png: expected a name that ends in .svg or .html");
   expect("train lenet.onnx --data synthetic --epochs 2 --steps 3", 2,
          "error: --epochs 2 and --steps 3: give one of them");
   expect("train lenet.onnx --data synthetic --batch 10 --micro-batch 5 --accumulate 3", 2,
@@ -146,6 +148,7 @@ TEST_F(CliErrors, all_unknown_operators_are_listed_at_once) {
     for (const char* op : {"Foo (1 node)", "Bar (1 node)", "Baz (1 node)"}) {
       EXPECT_TRUE(has(outcome.out + outcome.err, op)) << command << outcome.err;
     }
+    EXPECT_EQ(has(outcome.out, "next step: `sardonyx ops` lists"), command[0] == 'c');
   }
 }
 
@@ -247,6 +250,11 @@ TEST_F(CliErrors, a_loss_that_is_not_finite_stops_with_step_and_node) {
 
 TEST_F(CliErrors, unknown_names_have_near_names) {
   expect("ops Covn", 1, "error: operator Covn is not supported (did you mean Conv?)");
+  expect("ops BatchNormalisation", 1,
+         "error: operator BatchNormalisation is not supported; `sardonyx ops` lists what there is");
+  expect("ops Erf", 1, "error: operator Erf is not supported; `sardonyx ops`");
+  expect("train lenet.onnx --data synthetic --freeze conv*.wieght*", 1,
+         "error: --freeze 'conv*.wieght*' matches no tensor of the model; near names: conv");
   expect("opt lenet.onnx --passes infer_shape", 1,
          "error: there is no pass 'infer_shape'; did you mean infer_shapes");
   expect("model lenet -o x.onnx --init kaming", 2, "error: --init 'kaming' is not known");

@@ -89,6 +89,18 @@ TEST_F(Cli, trains_saves_and_evaluates_to_the_reported_accuracy) {
   EXPECT_NEAR(result["loss"].get<double>(), lines[2]["test_loss"].get<double>(), 1e-6);
 }
 
+TEST_F(Cli, eval_takes_the_only_part_there_is) {
+  make_lenet();
+  make_data();
+  for (const char* name : {"t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"}) {
+    ASSERT_TRUE(std::filesystem::remove(program_.folder() / "data" / name)) << name;
+  }
+  const Outcome evaluated = run("eval lenet.onnx --data idx:data");
+  EXPECT_EQ(evaluated.code, 0) << evaluated.err;
+  EXPECT_TRUE(has(evaluated.out, "96 samples"));
+  EXPECT_TRUE(has(evaluated.err, "has no test part; evaluated is the part it has, 96 samples"));
+}
+
 TEST_F(Cli, plain_lines_go_to_stdout_and_notices_to_stderr) {
   make_lenet();
   make_data();
@@ -97,7 +109,11 @@ TEST_F(Cli, plain_lines_go_to_stdout_and_notices_to_stderr) {
   EXPECT_TRUE(has(trained.out, "batch 32, 3 steps per epoch, 1 epoch; sgd lr 0.01 constant"));
   EXPECT_TRUE(has(trained.out, "epoch 1/1  step 3"));
   EXPECT_TRUE(has(trained.out, "saved out.onnx"));
-  EXPECT_TRUE(has(trained.err, "channel axis of one added"));
+  EXPECT_TRUE(has(trained.out, "images/s"));
+  EXPECT_TRUE(has(trained.out, "MiB with the data set ("));
+  EXPECT_EQ(trained.err, "");  // nothing that has to be noticed
+  const Outcome wrong = run("train lenet.onnx --data idx:data --loss nll --steps 1");
+  EXPECT_TRUE(has(wrong.err, "--loss nll takes log-probabilities, but 'output' comes from"));
   EXPECT_FALSE(has(trained.out + trained.err, "\x1b"));  // no terminal, no escapes
 }
 
@@ -157,6 +173,8 @@ TEST_F(Cli, check_says_what_is_trained_and_with_which_command) {
       "train it with\n  sardonyx train lenet.onnx --data npz:DATA.npz --epochs 10 --batch 8 --lr "
       "0.01 --freeze 'conv1*' --save trained.onnx\n"))
       << text.out;
+  EXPECT_TRUE(has(run("check lenet.onnx --momentum 0.9 --nesterov --dtype f64").out,
+                  "--lr 0.01 --momentum 0.9 --nesterov --dtype f64 --save"));
   const Json json = Json::parse(run("check lenet.onnx --json").out);
   EXPECT_EQ(json["trainable"], true);
   EXPECT_EQ(json["parameters"].size(), 8u);
