@@ -187,6 +187,7 @@ void register_indexed_cpu(KernelRegistry& kernels) {
   add(kernels, kDomain, "GatherNDGrad", "gather_nd_grad.ref", declines_unless_float,
       gather_nd_grad);
   add(kernels, "", "ScatterElements", "scatter_elements.ref", declines_reduction, scatter_elements);
+  add(kernels, "", "Scatter", "scatter.ref", declines_reduction, scatter_elements);
   add(kernels, "", "ScatterND", "scatter_nd.ref", declines_reduction, scatter_nd);
 }
 

@@ -12,9 +12,10 @@
 // Gradient none: dx = dy with zeros where it was overwritten, dupdates = dy read at the indices,
 //          each place written once, as ONNX demands. add: dx = dy. Others are refused by name.
 // Batch    ScatterElements: rows when axis isn't 0 and all operands carry the batch.
-// Source   ONNX ScatterElements-18, ScatterND-18
+// Source   ONNX ScatterElements-18, ScatterND-18, Scatter-11 (becomes ScatterElements)
 #include "ops/core/axes.h"
 #include "ops/core/gradient.h"
+#include "ops/core/normalize.h"
 #include "ops/gather_scatter/gather_scatter.h"
 
 namespace sardonyx::ops {
@@ -22,6 +23,9 @@ namespace sardonyx::ops {
 namespace {
 
 // --- Schema
+
+// The name that ScatterElements had before opset 11.
+void normalize_scatter(NormalizeContext& c) { c.node().op = "ScatterElements"; }
 
 std::string reduction_of(const Node& node) { return node.get_string("reduction", "none"); }
 
@@ -119,7 +123,13 @@ void register_scatter(OpRegistry& ops) {
   elements.infer = infer_scatter_elements;
   elements.gradient = scatter_gradient("GatherElements");
   elements.batch = scatter_elements_role;
+  OpDef old = elements;
+  old.name = "Scatter";
+  old.doc = "The old name of ScatterElements.";
+  old.since = {9, 11};
+  old.normalize = normalize_scatter;
   ops.add(std::move(elements));
+  ops.add(std::move(old));
 
   OpDef nd = writer("ScatterND", "Writes slices by tuples of indices.");
   nd.infer = infer_scatter_nd;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "ops/core/infer.h"
+#include "ops/core/normalize.h"
 #include "tests/support/op_tester.h"
 
 namespace sardonyx::test {
@@ -248,6 +249,19 @@ TEST(ScatterElements, overwrites_one_element_per_index) {
   c.dy = {doubles({1, 4}, {1, 2, 3, 4})};
   c.expected_gradients = {doubles({1, 4}, {0, 2, 3, 0}), Tensor(), doubles({1, 2}, {4, 1})};
   check_op(c);
+}
+
+TEST(ScatterElements, was_called_scatter) {
+  OpCase c = scatter("Scatter", "old", given(doubles({3}, {1, 2, 3})), given(ints({1}, {1})),
+                     given(doubles({1}, {9})));
+  c.expected = {doubles({3}, {1, 9, 3})};
+  check_op(c);
+  graph::Graph g;
+  auto* x = g.add_input("x", TensorType(DType::kFloat32, {3}));
+  auto* node = g.add_node("", "Scatter", {x, g.add_constant("i", ints({3}, {0, 1, 2})), x}, {"y"});
+  ops::NormalizeContext context(*node, 9);
+  ops::OpRegistry::get().at(*node).normalize(context);
+  EXPECT_EQ(node->op, "ScatterElements");
 }
 
 TEST(ScatterElements, reduces_with_what_is_there) {
