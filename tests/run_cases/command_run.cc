@@ -49,7 +49,7 @@ void take(std::optional<T>& to, const json& option, const char* key) {
 CommandRun::CommandRun(const Task& task, const runtime::Batch& data)
     : task_(task), samples_(data.rows()) {
   flags_.model = task.model().string();
-  flags_.threads = task.threads;
+  flags_.threads = task.variant.threads;
   flags_.shuffle = false;
   const json& loss = task.spec.at("loss");
   const std::string type = loss.at("type");

@@ -13,6 +13,14 @@
 
 namespace sardonyx::cases {
 
+// How sessions run, beside what the case says: the same numbers must come out of every variant.
+struct Variant {
+  int threads = 2;
+  std::string dtype = "f32";       // compute type
+  int64_t block = -1, lanes = -1;  // as in PipelineOptions
+  bool reference = false;          // reference kernels alone
+};
+
 // The case as a kind sees it: its folder (a copy where files have to be made), a folder for what is
 // written, and case.json.
 struct Task {
@@ -20,7 +28,7 @@ struct Task {
   std::filesystem::path folder;
   std::filesystem::path scratch;
   const nlohmann::json& spec;
-  int threads = 1;
+  const Variant& variant;
   std::vector<std::string> notes;  // out
 
   std::filesystem::path model() const { return folder / "model.onnx"; }
@@ -39,7 +47,7 @@ void run_node_test(Task& task);
 void run_planted(Task& task);
 
 // Makes files (`prepare`, `generate`), calls `begin` and runs the kind. For a child process.
-Verdict run_case(const Case& which, const std::filesystem::path& scratch, int threads,
+Verdict run_case(const Case& which, const std::filesystem::path& scratch, const Variant& variant,
                  const std::function<void()>& begin);
 
 }  // namespace sardonyx::cases

@@ -12,7 +12,12 @@ using nlohmann::json;
 
 runtime::SessionOptions plain_options(const Task& task) {
   runtime::SessionOptions options;
-  options.threads = task.threads;
+  const Variant& variant = task.variant;
+  options.threads = variant.threads;
+  options.pipeline.dtype = variant.dtype == "f64" ? graph::DType::kFloat64 : graph::DType::kFloat32;
+  options.pipeline.block = variant.block;
+  options.pipeline.lanes = variant.lanes;
+  options.pipeline.reference_only = variant.reference;
   return options;
 }
 

@@ -26,7 +26,7 @@ struct Options {
   std::vector<std::string> folders, filters, excluded;
   std::string pending;
   int jobs = 0;
-  int threads = 2;
+  Variant variant;
   double seconds = 60;
   int64_t megabytes = 2048;
   bool verbose = false, json = false, only_broken = false, list = false;
@@ -112,7 +112,7 @@ int run(const Options& options) {
     const std::string limit = reason_in(limits, which);
     const auto run = [&, limit](const std::function<void()>& begin) -> Verdict {
       if (!limit.empty()) return {Status::kSkip, limit};
-      return run_case(which, scratch.path() / which.id, options.threads, begin);
+      return run_case(which, scratch.path() / which.id, options.variant, begin);
     };
     jobs.push_back({run, {seconds, megabytes}});
   }
@@ -138,7 +138,12 @@ int main(int argc, char** argv) {
   app.add_option("--exclude", options.excluded, "no ids that match one of these globs")
       ->delimiter(',');
   app.add_option("--jobs", options.jobs, "cases at once (default: number of cores)");
-  app.add_option("--threads", options.threads, "threads of each session");
+  app.add_option("--threads", options.variant.threads, "threads of each session");
+  app.add_option("--dtype", options.variant.dtype, "compute type: f32 or f64")
+      ->check(CLI::IsMember({"f32", "f64"}));
+  app.add_option("--block", options.variant.block, "rows of a block; 0: none; -1: as chosen");
+  app.add_option("--lanes", options.variant.lanes, "images in lanes: 0 or 16; -1: as chosen");
+  app.add_flag("--reference", options.variant.reference, "reference kernels alone");
   app.add_option("--timeout", options.seconds, "seconds a case may take");
   app.add_option("--memory", options.megabytes, "megabytes a case may take");
   app.add_flag("--verbose", options.verbose, "times, notes, and what the cases print");

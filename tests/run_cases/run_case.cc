@@ -51,7 +51,7 @@ void (*kind_of(const std::string& name))(Task&) {
 
 }  // namespace
 
-Verdict run_case(const Case& which, const fs::path& scratch, int threads,
+Verdict run_case(const Case& which, const fs::path& scratch, const Variant& variant,
                  const std::function<void()>& begin) {
   const json spec =
       which.kind == "node_test" ? json::object() : read_json(which.folder / "case.json");
@@ -70,7 +70,7 @@ Verdict run_case(const Case& which, const fs::path& scratch, int threads,
   begin();
   // Relative paths of the case must not depend on where the program runs.
   if (spec.contains("run_from")) fs::current_path(scratch);
-  Task task{which, folder, scratch, spec, threads, {}};
+  Task task{which, folder, scratch, spec, variant, {}};
   Verdict verdict;
   try {
     kind_of(which.kind)(task);
