@@ -451,11 +451,7 @@ Examination Session::examine(int64_t rows, passes::Mode mode) {
     passes::run_pipeline(*result.graph, context, passes::preparation_pipeline(),
                          options_.instruments);
   } catch (const Error& error) {
-    // What couldn't be typed is the cause, not where it was noticed.
     result.error = error.what();
-    if (!context.unsupported.empty()) {
-      result.error = passes::list_unsupported(context.unsupported) + "\nand then: " + result.error;
-    }
   }
   add_notices(context.notices);
   if (const graph::Value* scores = result.graph->find(context.logits)) {

@@ -66,7 +66,7 @@ struct Examination {
   std::vector<passes::ParameterRow> parameters;
   std::vector<passes::UnsupportedNode> unsupported;
   graph::TensorType scores;  // what the loss reads; undefined when that wasn't found
-  std::string error;         // why it stopped, unsupported nodes first; "" when it didn't
+  std::string error;         // why it stopped; "" when it didn't
 };
 
 class Session {
