@@ -168,7 +168,6 @@ class Marker {
     if (value.type.numel() == 1 && !fills_parameter_slot(value)) {
       return {Role::kConstant, "one-element scalar outside a parameter slot; --train trains it"};
     }
-    if (value.uses().empty()) return {Role::kConstant, "an output of the model that no node reads"};
     const graph::Use& use = value.uses().front();
     return {Role::kTrainable, "reaches the loss through " + use.node->label()};
   }

@@ -239,8 +239,9 @@ TEST(CrossEntropy, gradients_run_by_rows) {
 
 TEST(CrossEntropy, roles_follow_the_reduction) {
   graph::Graph g;
-  auto* x = g.add_input("x", ops::TensorType(DType::kFloat32, {4, 3}));
-  auto* t = g.add_input("t", ops::TensorType(DType::kInt64, {4}));
+  g.batch_symbol = "N";
+  auto* x = g.add_input("x", ops::TensorType(DType::kFloat32, {graph::Dim(4, "N"), 3}));
+  auto* t = g.add_input("t", ops::TensorType(DType::kInt64, {graph::Dim(4, "N")}));
   ops::OpBuilder b(g);
   const auto role = [&](const char* reduction, int slot) {
     auto* node = b.node("", "SoftmaxCrossEntropyLoss", {x, t}, {"l", "p"},

@@ -90,7 +90,8 @@ TEST(Softmax, over_the_batch_couples_rows) {
   c.batch = true;
   check_op(c);
   graph::Graph g;
-  auto* x = g.add_input("x", ops::TensorType(DType::kFloat32, {4, 3}));
+  g.batch_symbol = "N";
+  auto* x = g.add_input("x", ops::TensorType(DType::kFloat32, {graph::Dim(4, "N"), 3}));
   ops::OpBuilder b(g);
   const auto role = [&](Attributes attributes) {
     auto* y = b.op("Softmax", {x}, std::move(attributes));

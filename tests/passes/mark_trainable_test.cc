@@ -58,20 +58,5 @@ TEST(MarkTrainable, different_or_uniform_weights_give_no_notice) {
   EXPECT_TRUE(notices_of("float[2,2] v = {1, 1, 1, 1}, float[2,2] w = {1, 1, 1, 1}").empty());
 }
 
-TEST(MarkTrainable, a_constant_that_only_is_an_output_stays_constant) {
-  const auto graph = graph::parse(R"(<ir_version: 8, opset_import: ["" : 13]>
-g (float[N,2] x) => (float[2] c) <float[2] c = {1, 2}> {
-})");
-  graph->find("c")->origin = {graph::Origin::Kind::kConstantNode, "", 0, 0, "c", ""};
-  const NullTarget target;
-  PassContext context;
-  context.target = &target;
-  context.options.mode = Mode::kEval;
-  run_pipeline(*graph, context, {{"mark_trainable", ""}});
-  ASSERT_EQ(context.parameters.size(), 1u);
-  EXPECT_EQ(context.parameters[0].reason, "an output of the model that no node reads");
-  EXPECT_TRUE(graph->find("c")->is_constant());
-}
-
 }  // namespace
 }  // namespace sardonyx::passes

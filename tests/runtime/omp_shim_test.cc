@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <atomic>
 #include <memory>
+#include <thread>
 #include <vector>
 
 #include "graph/support/error.h"
@@ -40,14 +41,20 @@ void look(void* data) {
   seen->inner_max = std::max(seen->inner_max.load(), omp_get_max_threads());
 }
 
-TEST(OmpShim, a_region_runs_on_every_thread_of_the_pool) {
+// oneDNN's barriers spin: more threads than cores would keep each other from running.
+int at_most_cores(int threads) {
+  return std::min(threads, static_cast<int>(std::max(1u, std::thread::hardware_concurrency())));
+}
+
+TEST(OmpShim, a_region_runs_on_every_thread_of_the_pool_up_to_the_cores) {
   WorkerPool pool(3);
   const ScopedOmpPool omp(&pool);
-  EXPECT_EQ(omp_get_max_threads(), 3);
+  const int most = at_most_cores(3);
+  EXPECT_EQ(omp_get_max_threads(), most);
   Seen seen;
   GOMP_parallel(look, &seen, 0, 0);
-  EXPECT_EQ(seen.threads, 3);
-  EXPECT_EQ(seen.numbers, 7);
+  EXPECT_EQ(seen.threads, most);
+  EXPECT_EQ(seen.numbers, (1 << most) - 1);
   EXPECT_EQ(seen.inner_max, 1);  // regions inside a region are serial
 }
 
@@ -61,7 +68,7 @@ TEST(OmpShim, without_a_pool_regions_are_serial) {
 
 TEST(OmpShim, a_kernel_is_made_for_the_threads_that_will_run_it) {
   const ops::ScopedLibraryThreads threads(5);
-  EXPECT_EQ(omp_get_max_threads(), 5);
+  EXPECT_EQ(omp_get_max_threads(), at_most_cores(5));
   Seen seen;
   GOMP_parallel(look, &seen, 5, 0);
   EXPECT_EQ(seen.threads, 1);  // nothing to run on yet
