@@ -80,9 +80,33 @@ passes::OptimizerOptions optimizer_options(const Flags& flags) {
   return {flags.optimizer, flags.momentum, flags.dampening, flags.nesterov, flags.weight_decay};
 }
 
+void check_counts(const Flags& flags) {
+  for (const auto& [flag, value] : {std::pair{"--batch", flags.batch},
+                                    {"--micro-batch", flags.micro_batch},
+                                    {"--accumulate", flags.accumulate},
+                                    {"--base-batch", flags.base_batch}}) {
+    if (value) check_count(flag, *value);
+  }
+  if (flags.accumulate && flags.micro_batch) {
+    throw UsageError("--accumulate {} and --micro-batch {}: give one of them", *flags.accumulate,
+                     *flags.micro_batch);
+  }
+  if (!flags.data.starts_with("synthetic:")) return;
+  const auto samples = parse_number(flags.data.substr(10));
+  if (samples && *samples > 0x1p31) {
+    throw UsageError("--data {}: expected at most {} samples", flags.data, int64_t{1} << 31);
+  }
+}
+
 }  // namespace
 
+void check_count(const std::string& flag, int64_t value) {
+  constexpr int64_t kMost = int64_t{1} << 31;
+  if (value > kMost) throw UsageError("{} {}: expected at most {}", flag, value, kMost);
+}
+
 SessionOptions session_options(const Flags& flags) {
+  check_counts(flags);
   SessionOptions options;
   options.device = device_of(flags);
   if (flags.threads < 0) throw UsageError("--threads {}: expected at least 1", flags.threads);

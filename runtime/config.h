@@ -76,6 +76,8 @@ AdaptOptions adapt_options(const Flags& flags);
 // the baked number, else kDefaultBatch.
 inline constexpr int64_t kDefaultBatch = 64;
 BatchSetup batch_setup(const Flags& flags, int64_t baked);
+// Throws UsageError above 2^31: sums and products of two counts then fit 63 bits.
+void check_count(const std::string& flag, int64_t value);
 // The base rate after --lr-scaling.
 double base_lr(const Flags& flags, int64_t batch);
 

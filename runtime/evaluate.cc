@@ -1,6 +1,7 @@
 #include "runtime/evaluate.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "graph/support/error.h"
 #include "graph/support/log.h"
@@ -87,6 +88,14 @@ graph::Tensor predict(Session& session, const Feed& feed,
   graph::Tensor all(dtype, shape);
   std::copy(bytes.begin(), bytes.end(), all.mutable_bytes().begin());
   return all;
+}
+
+void warn_unless_finite(const EvalResult& result) {
+  if (std::isfinite(result.loss_sum)) return;
+  support::warning(
+      "the loss of the evaluation is not finite ({}): look for such values in the data or the "
+      "parameters",
+      result.loss_sum);
 }
 
 double mean_loss(const EvalResult& result) {

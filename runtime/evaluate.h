@@ -25,6 +25,7 @@ graph::Tensor predict(Session& session, const Feed& feed,
                       const std::string& name);
 
 // Mean over what was counted; shares of correct answers, where the loss knows classes.
+void warn_unless_finite(const EvalResult& result);
 double mean_loss(const EvalResult& result);
 std::optional<double> accuracy(const EvalResult& result);
 std::optional<double> top5_accuracy(const EvalResult& result);

@@ -57,10 +57,13 @@ std::string to_json(const RunSummary& summary) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-void JsonLines::line(const std::string& text) {
-  const bool written = std::fwrite(text.data(), 1, text.size(), file_) == text.size() &&
-                       std::fputc('\n', file_) != EOF && std::fflush(file_) == 0;
-  if (!written) throw Error("can't write to {}: {}", name_, std::strerror(errno));
+void JsonLines::try_line(const std::string& text) {
+  if (broken_) return;
+  broken_ = std::fwrite(text.data(), 1, text.size(), file_) != text.size() ||
+            std::fputc('\n', file_) == EOF || std::fflush(file_) != 0;
+  if (!broken_) return;
+  support::warning("can't write to {}: {}; the log ends here, the run goes on", name_,
+                   std::strerror(errno));
 }
 
 LogFile::LogFile(const std::string& path) : JsonLines(std::fopen(path.c_str(), "w")) {
@@ -69,16 +72,6 @@ LogFile::LogFile(const std::string& path) : JsonLines(std::fopen(path.c_str(), "
 }
 
 LogFile::~LogFile() { std::fclose(file_); }
-
-void LogFile::try_line(const std::string& text) {
-  if (broken_) return;
-  try {
-    line(text);
-  } catch (const Error& error) {
-    broken_ = true;
-    support::warning("{}; the log ends here, the run goes on", error.what());
-  }
-}
 
 size_t peak_rss_bytes() {
   // Not getrusage: its maximum is inherited from the process that started this one.

@@ -67,22 +67,24 @@ std::string to_json(const StepRecord& record);
 std::string to_json(const EpochRecord& record);
 std::string to_json(const RunSummary& summary);
 
-// Epoch lines and the summary, to a stream that is already open (stdout).
+// Epoch lines and the summary, to a stream that is already open (stdout). A write that fails is a
+// warning: it ends the lines, not the run; the stream keeps its error flag.
 class JsonLines : public TrainListener {
  public:
   explicit JsonLines(std::FILE* file) : file_(file) {}
-  void epoch(const EpochRecord& record) override { line(to_json(record)); }
-  void end(const RunSummary& summary) override { line(to_json(summary)); }
+  void epoch(const EpochRecord& record) override { try_line(to_json(record)); }
+  void end(const RunSummary& summary) override { try_line(to_json(summary)); }
 
  protected:
-  // Throws Error when the line can't be written (disk full).
-  void line(const std::string& text);
+  void try_line(const std::string& text);
   std::FILE* file_;
   std::string name_ = "standard output";
+
+ private:
+  bool broken_ = false;
 };
 
-// The same and a line per step, to a file that is made anew. A write that fails later is a warning:
-// it ends the log, not the run.
+// The same and a line per step, to a file that is made anew.
 class LogFile final : public JsonLines {
  public:
   // Throws Error when the file can't be made.
@@ -91,12 +93,6 @@ class LogFile final : public JsonLines {
   LogFile(const LogFile&) = delete;
   LogFile& operator=(const LogFile&) = delete;
   void step(const StepRecord& record) override { try_line(to_json(record)); }
-  void epoch(const EpochRecord& record) override { try_line(to_json(record)); }
-  void end(const RunSummary& summary) override { try_line(to_json(summary)); }
-
- private:
-  void try_line(const std::string& text);
-  bool broken_ = false;
 };
 
 // The most memory this process has had resident so far.

@@ -34,6 +34,13 @@ std::string cells(int64_t done, int64_t all) {
   return bar;
 }
 
+// fmt::print would throw when a terminal or the reader of a pipe has gone; the run goes on, and the
+// stream remembers the error.
+void put(std::FILE* file, const std::string& text) {
+  std::fwrite(text.data(), 1, text.size(), file);
+  std::fflush(file);
+}
+
 }  // namespace
 
 std::string bar_line(const Progress& progress, int width) {
@@ -96,16 +103,14 @@ void ProgressBar::evaluation_begins() {
 }
 
 void ProgressBar::draw(const std::string& line) {
-  fmt::print(terminal_, "\r\x1b[K{}", line);
-  std::fflush(terminal_);
+  put(terminal_, "\r\x1b[K" + line);
   visible_ = true;
   drawn_ = Clock::now();
 }
 
 void ProgressBar::wipe() {
   if (!visible_) return;
-  fmt::print(terminal_, "\r\x1b[K");
-  std::fflush(terminal_);
+  put(terminal_, "\r\x1b[K");
   visible_ = false;
 }
 
@@ -116,16 +121,15 @@ void EpochLines::begin(const RunInfo& info) {
 
 void EpochLines::step(const StepRecord& record) {
   if (quiet_seconds_ <= 0 || seconds_since(printed_) < quiet_seconds_) return;
-  fmt::print(file_, "epoch {}/{}  step {}/{}  lr {:.4g}  loss {:.4f}  {} {}/s\n", record.epoch,
-             info_.epochs, record.step_in_epoch, info_.steps_per_epoch, record.lr, record.loss,
-             count_str(std::llround(record.images_per_s)), info_.unit);
-  std::fflush(file_);
+  put(file_, fmt::format("epoch {}/{}  step {}/{}  lr {:.4g}  loss {:.4f}  {} {}/s\n",
+                         record.epoch, info_.epochs, record.step_in_epoch, info_.steps_per_epoch,
+                         record.lr, record.loss, count_str(std::llround(record.images_per_s)),
+                         info_.unit));
   printed_ = Clock::now();
 }
 
 void EpochLines::epoch(const EpochRecord& record) {
-  fmt::print(file_, "{}\n", epoch_line(info_, record));
-  std::fflush(file_);
+  put(file_, epoch_line(info_, record) + "\n");
   printed_ = Clock::now();
 }
 

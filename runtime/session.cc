@@ -411,6 +411,13 @@ void Session::save(const std::filesystem::path& path) const {
           entry.role == graph::StateRole::kParameter || entry.role == graph::StateRole::kStatistic;
       if (of_file && entry.origin.kind != graph::Origin::Kind::kNone) {
         values.push_back({entry.origin, state(entry.name)});
+        const Tensor& value = values.back().value;
+        if (!all_finite(value.aligned_data(), value.type())) {
+          throw Error(
+              "{} is not written: after step {} '{}' holds values that are not finite; a smaller "
+              "--lr or --warmup usually helps",
+              path.string(), step_, entry.name);
+        }
       }
     }
   }

@@ -55,6 +55,7 @@ TrainerOptions trainer_options(const Flags& flags, int64_t baked) {
   }
   for (const auto& [flag, value] :
        {std::pair{"--epochs", flags.epochs}, {"--steps", flags.steps}}) {
+    if (value) check_count(flag, *value);
     if (value && *value < 1) throw UsageError("{} {}: expected at least 1", flag, *value);
   }
   if (flags.eval_every < 0) {
@@ -208,6 +209,7 @@ EpochRecord Trainer::close_epoch(int64_t epoch, const EpochSums& sums) {
   tell([](TrainListener& listener) { listener.evaluation_begins(); });
   const EvalResult result = evaluate(session_, feed_, data_.test, largest_micro_batch());
   record.test_loss = mean_loss(result);
+  warn_unless_finite(result);
   record.test_accuracy = accuracy(result);
   record.test_top5_accuracy = top5_accuracy(result);
   return record;

@@ -12,6 +12,7 @@
 #include "runtime/usage.h"
 #include "tools/command.h"
 #include "tools/flags.h"
+#include "tools/output_files.h"
 
 namespace sardonyx::tools {
 
@@ -48,6 +49,7 @@ int eval(const EvalFlags& flags) {
   runtime::SessionOptions options = runtime::session_options(flags.shared);
   runtime::adapt_options(flags.shared);
   runtime::check_choice("--split", flags.split, {"test", "train"});
+  check_outputs({{"--predictions", flags.predictions}}, flags.shared);
   const auto session = runtime::Session::open(flags.shared.model, std::move(options));
   const runtime::Feed feed = runtime::find_feed(*session, flags.shared);
   const int64_t rows = feed.baked_rows() > 0 ? feed.baked_rows() : flags.shared.batch.value_or(256);
@@ -61,6 +63,7 @@ int eval(const EvalFlags& flags) {
   const auto start = std::chrono::steady_clock::now();
   const runtime::EvalResult result = runtime::evaluate(*session, feed, part, rows);
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+  runtime::warn_unless_finite(result);
   if (!flags.predictions.empty()) {
     runtime::write_npy(flags.predictions,
                        runtime::predict(*session, feed, part, rows, flags.shared.output));

@@ -60,7 +60,7 @@ std::string training_text(const InspectFlags& flags) {
 int inspect(const InspectFlags& flags) {
   runtime::check_choice("--format", flags.format, {"text", "json", "dot"}, {"html"});
   runtime::session_options(flags.shared);
-  check_output("-o", flags.file, flags.shared.model);
+  check_outputs({{"-o", flags.file}}, flags.shared);
   const std::string text = flags.training ? training_text(flags) : file_text(flags);
   if (flags.file.empty()) {
     fmt::print("{}", text);

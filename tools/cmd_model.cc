@@ -9,6 +9,7 @@
 #include "runtime/usage.h"
 #include "tools/command.h"
 #include "tools/flags.h"
+#include "tools/output_files.h"
 
 namespace sardonyx::tools {
 
@@ -45,6 +46,7 @@ int write_model(const ModelFlags& flags) {
   options.classes = flags.classes;
   options.init =
       runtime::as_usage("--init", [&] { return models::parse_init(flags.init, flags.seed); });
+  check_outputs({{"-o", flags.file}}, {});
   const std::unique_ptr<graph::Graph> graph = models::lenet(options);
   graph::write_onnx(*graph, flags.file);
   int64_t parameters = 0;

@@ -16,6 +16,7 @@
 #include "tools/command.h"
 #include "tools/flags.h"
 #include "tools/output_files.h"
+#include "tools/streams.h"
 
 namespace sardonyx::tools {
 
@@ -25,14 +26,13 @@ using namespace runtime;  // NOLINT: this file is glue between its parts
 
 constexpr double kQuietSeconds = 10;
 
-void check_outputs(const Flags& flags) {
-  check_output("--save", flags.save, flags.model);
-  check_output("--log", flags.log, flags.model);
+void check_files(const Flags& flags) {
+  if (flags.dry_run && flags.json) throw UsageError("--json goes with training, not --dry-run");
   const std::string kind = std::filesystem::path(flags.plot).extension();
   if (!flags.plot.empty() && kind != ".svg" && kind != ".html") {
     throw UsageError("--plot {}: expected a name that ends in .svg or .html", flags.plot);
   }
-  check_output("--plot", flags.plot, flags.model);
+  check_outputs({{"--save", flags.save}, {"--log", flags.log}, {"--plot", flags.plot}}, flags);
 }
 
 void advise(const Flags& flags, const TrainerOptions& options) {
@@ -53,17 +53,18 @@ std::string batch_text(const TrainerOptions& options) {
 void print_facts(const Flags& flags, const Session& session, const FedData& data,
                  const Trainer& trainer, const TrainerOptions& options) {
   const RunInfo& info = trainer.info();
-  fmt::print("{}: {} parameters, {} training{} samples\n", info.model, count_str(info.parameters),
-             count_str(info.samples),
-             data.test == nullptr ? "" : fmt::format(" and {} test", count_str(data.test->size())));
-  fmt::print("{}, {} steps per epoch, {}; {} lr {:.6g} {}; {}; {} planned\n", batch_text(options),
-             info.steps_per_epoch,
-             options.steps ? fmt::format("{} steps", *options.steps)
-                           : fmt::format("{} epoch{}", info.epochs, info.epochs == 1 ? "" : "s"),
-             flags.optimizer, options.lr, options.schedule.str(),
-             const_cast<Session&>(session).device().name(),
-             bytes_str(static_cast<double>(session.planned_bytes())));
-  std::fflush(stdout);
+  const std::string test =
+      data.test == nullptr ? "" : fmt::format(" and {} test", count_str(data.test->size()));
+  put(stdout, fmt::format("{}: {} parameters, {} training{} samples\n", info.model,
+                          count_str(info.parameters), count_str(info.samples), test));
+  put(stdout, fmt::format("{}, {} steps per epoch, {}; {} lr {:.6g} {}; {}; {} planned\n",
+                          batch_text(options), info.steps_per_epoch,
+                          options.steps
+                              ? fmt::format("{} steps", *options.steps)
+                              : fmt::format("{} epoch{}", info.epochs, info.epochs == 1 ? "" : "s"),
+                          flags.optimizer, options.lr, options.schedule.str(),
+                          const_cast<Session&>(session).device().name(),
+                          bytes_str(static_cast<double>(session.planned_bytes()))));
 }
 
 // Bars, lines and files that the flags ask for.
@@ -104,7 +105,7 @@ void print_summary(const RunSummary& summary) {
                               bytes_str(static_cast<double>(summary.peak_bytes)),
                               bytes_str(static_cast<double>(summary.planned_bytes))));
   if (!summary.saved.empty()) facts.push_back("saved " + summary.saved);
-  fmt::print("{}\n", join(facts, "; "));
+  put(stdout, join(facts, "; ") + "\n");
 }
 
 int dry_run(const Flags& flags, Session& session, const FedData& data, Trainer& trainer,
@@ -121,7 +122,7 @@ int train(const Flags& flags) {
   trainer_options(flags, -1);  // usage first: nothing was read so far
   augment_options(flags);
   adapt_options(flags);
-  check_outputs(flags);
+  check_files(flags);
   const auto session = Session::open(flags.model, std::move(session_flags));
   const Feed feed = find_feed(*session, flags);
   const TrainerOptions options = trainer_options(flags, feed.baked_rows());
@@ -142,10 +143,14 @@ int train(const Flags& flags) {
   }
   if (!summary.done) summary.stopped = StopSignal::name(StopSignal::received());
   for (TrainListener* listener : listeners.all()) listener->end(summary);
-  if (!flags.json) print_summary(summary);
+  if (!flags.json) {
+    print_summary(summary);
+    // Lines for people: who closed them early, as `head` does, has seen enough.
+    forget_gone_reader();
+  }
   if (summary.done) return 0;
-  fmt::print(stderr, "stopped by {} after step {}{}\n", summary.stopped, summary.step,
-             summary.saved.empty() ? "; nothing was saved (no --save)" : "");
+  put(stderr, fmt::format("stopped by {} after step {}{}\n", summary.stopped, summary.step,
+                          summary.saved.empty() ? "; nothing was saved (no --save)" : ""));
   return 128 + StopSignal::received();
 }
 

@@ -183,7 +183,11 @@ void add_length_flags(CLI::App& app, Flags& flags) {
   app.add_option("--augment", flags.augment, "crop:PIXELS, flip or both: crop:4,flip")
       ->group("Data");
   app.add_flag("--drop-last", flags.drop_last, "leave out a short last batch")->group("Data");
-  app.add_flag("--shuffle,!--no-shuffle", flags.shuffle, "a new order each epoch (default), or not")
+  CLI::Option* shuffle =
+      app.add_flag("--shuffle", flags.shuffle, "a new order each epoch (default)")->group("Data");
+  app.add_flag_callback(
+         "--no-shuffle", [&flags] { flags.shuffle = false; }, "the order of the files")
+      ->excludes(shuffle)
       ->group("Data");
 }
 

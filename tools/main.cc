@@ -4,13 +4,19 @@
 //   signal
 #include <fmt/core.h>
 
+#include <charconv>
+#include <cmath>
 #include <csignal>
+#include <cstdio>
 #include <new>
+#include <stdexcept>
 #include <string>
+#include <system_error>
 
 #include "runtime/text.h"
 #include "runtime/usage.h"
 #include "tools/command.h"
+#include "tools/streams.h"
 
 namespace sardonyx::tools {
 namespace {
@@ -49,7 +55,7 @@ const Command* find_command(const std::string& name) {
 }
 
 int fail(Exit code, const std::string& message) {
-  fmt::print(stderr, "error: {}\n", message);
+  put(stderr, fmt::format("error: {}\n", message));
   return code;
 }
 
@@ -79,12 +85,52 @@ std::string explain_conversion(const std::string& text) {
                      text.substr(equals + 3));
 }
 
+// No value is the empty text: a shell variable that isn't set.
+void check_empty(int argc, char** argv) {
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i], before = argv[i - 1];
+    if (word.starts_with("--") && word.ends_with("=")) {
+      throw runtime::UsageError("{} '': expected a value", word.substr(0, word.size() - 1));
+    }
+    if (!word.empty()) continue;
+    if (i > 1 && before.starts_with("-")) {
+      throw runtime::UsageError("{} '': expected a value", before);
+    }
+    throw runtime::UsageError("argument {} is empty", i);
+  }
+}
+
+template <class T>
+bool is_number(const std::string& text) {
+  T value{};
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data() + text.starts_with("+"), end, value);
+  return error == std::errc() && stop == end;
+}
+
+// The library that parses the flags lets numbers wrap and takes infinities.
+void check_numbers(const CLI::Option& option) {
+  const std::string type = option.get_type_name();
+  for (const std::string& text : option.results()) {
+    const bool good = type == "INT"     ? is_number<int64_t>(text)
+                      : type == "UINT"  ? is_number<uint64_t>(text)
+                      : type == "FLOAT" ? std::isfinite(std::strtod(text.c_str(), nullptr))
+                                        : true;
+    if (good) continue;
+    throw runtime::UsageError("{} '{}': expected a {} number{}", option.get_name(), text,
+                              type == "FLOAT" ? "finite" : "whole",
+                              type == "UINT" ? " of at least 0" : "");
+  }
+}
+
 int run(const Command& command, int argc, char** argv) {
   CLI::App app(command.summary, std::string("sardonyx ") + command.name);
   app.get_formatter()->column_width(34);
   try {
     const Action action = command.setup(app);
+    check_empty(argc, argv);
     app.parse(argc, argv);
+    for (const CLI::Option* option : app.get_options()) check_numbers(*option);
     return action();
   } catch (const CLI::CallForHelp&) {
     fmt::print("{}", app.help());
@@ -111,7 +157,7 @@ int dispatch(int argc, char** argv) {
     return kDone;
   }
   if (name.empty()) {
-    fmt::print(stderr, "{}", overview());
+    put(stderr, overview());
     return kUsage;
   }
   if (const Command* command = find_command(name)) return run(*command, argc - 1, argv + 1);
@@ -121,25 +167,46 @@ int dispatch(int argc, char** argv) {
                                   runtime::did_you_mean(name, names), runtime::join(names)));
 }
 
-}  // namespace
-
 int guarded(int argc, char** argv) {
-  // A full disk or a limit on file sizes shall be an error of write(), not the end of the process.
-  std::signal(SIGXFSZ, SIG_IGN);
   try {
     return dispatch(argc, argv);
   } catch (const Error& error) {
     return fail(kInput, error.what());
   } catch (const InternalError& error) {
-    fmt::print(stderr, "{}\n  this is a fault of Sardonyx; please report it\n", error.what());
+    put(stderr, fmt::format("{}\n  this is a fault of Sardonyx; please report it\n", error.what()));
   } catch (const std::bad_alloc&) {
     return fail(kInput, "out of memory; a smaller --batch or --micro-batch needs less");
+  } catch (const std::length_error&) {
+    return fail(kInput, "a size is too large for memory; a smaller --batch needs less");
+  } catch (const std::system_error& error) {
+    if (std::ferror(stdout) != 0) return kDone;  // close_stdout() tells it
+    return fail(kInput, error.what());
   } catch (const std::exception& error) {
-    fmt::print(stderr, "internal error: {}\n", error.what());
+    put(stderr, fmt::format("internal error: {}\n", error.what()));
   }
   return kInternal;
 }
 
+// Whatever was printed has arrived, or the exit code says that it hasn't.
+int close_stdout(int code) {
+  const bool flushed = std::fflush(stdout) == 0;
+  if (flushed && std::ferror(stdout) == 0) return code;
+  const char* why = reader_gone() ? "its reader has gone" : "the disk may be full";
+  const int failed = fail(kInput, fmt::format("standard output can't be written: {}", why));
+  return code == kDone ? failed : code;
+}
+
+}  // namespace
+
+int program(int argc, char** argv) {
+  // A full disk, a limit on file sizes or a reader that left shall be an error of write(), not the
+  // end of the process.
+  std::signal(SIGXFSZ, SIG_IGN);
+  std::signal(SIGPIPE, SIG_IGN);
+  open_standard_streams();
+  return close_stdout(guarded(argc, argv));
+}
+
 }  // namespace sardonyx::tools
 
-int main(int argc, char** argv) { return sardonyx::tools::guarded(argc, argv); }
+int main(int argc, char** argv) { return sardonyx::tools::program(argc, argv); }

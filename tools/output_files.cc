@@ -1,17 +1,22 @@
 #include "tools/output_files.h"
 
 #include <fcntl.h>
+#include <onnx/onnx_pb.h>
 #include <unistd.h>
 
 #include <filesystem>
 #include <system_error>
 
+#include "graph/model.h"
 #include "graph/support/atomic_file.h"
 #include "graph/support/error.h"
+#include "runtime/usage.h"
 
 namespace sardonyx::tools {
 
 namespace {
+
+namespace fs = std::filesystem;
 
 // Cheaper than an AtomicFile, which waits for the disk.
 bool can_create_beside(const std::string& path) {
@@ -23,19 +28,103 @@ bool can_create_beside(const std::string& path) {
   return true;
 }
 
+bool same_file(const std::string& a, const fs::path& b) {
+  std::error_code error;
+  if (fs::equivalent(a, b, error) && !error) return true;
+  const fs::path left = fs::weakly_canonical(fs::absolute(a, error), error);
+  return !left.empty() && left == fs::weakly_canonical(fs::absolute(b, error), error);
+}
+
+// Calls use(location) for every tensor of `message`, at any depth, that stands in another file.
+template <class Use>
+void for_each_location(const google::protobuf::Message& message, const Use& use) {
+  if (const auto* tensor = dynamic_cast<const onnx::TensorProto*>(&message)) {
+    for (const auto& entry : tensor->external_data()) {
+      if (entry.key() == "location") use(entry.value());
+    }
+    return;
+  }
+  std::vector<const google::protobuf::FieldDescriptor*> fields;
+  const google::protobuf::Reflection& reflection = *message.GetReflection();
+  reflection.ListFields(message, &fields);
+  for (const auto* field : fields) {
+    if (field->cpp_type() != google::protobuf::FieldDescriptor::CPPTYPE_MESSAGE) continue;
+    if (!field->is_repeated()) {
+      for_each_location(reflection.GetMessage(message, field), use);
+      continue;
+    }
+    for (int i = 0; i < reflection.FieldSize(message, field); ++i) {
+      for_each_location(reflection.GetRepeatedMessage(message, field, i), use);
+    }
+  }
+}
+
+void refuse_input(const OutputFile& output, const fs::path& input, const char* what) {
+  if (!same_file(output.path, input)) return;
+  throw Error("{} {}: that is {}, which stays as it is; choose another name", output.flag,
+              output.path, what);
+}
+
+constexpr const char* kDataFile = "a file of the data";
+
+// Of idx:DIR[/PREFIX] and --data-dir.
+void refuse_data(const OutputFile& output, const fs::path& data) {
+  std::error_code error;
+  const fs::path folder = fs::is_directory(data, error) ? data : data.parent_path();
+  if (!fs::is_directory(folder, error)) return;
+  const std::string prefix = folder == data ? "" : data.filename().string();
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    const std::string name = entry.path().filename().string();
+    const bool is_data = name.find("ubyte") != std::string::npos || name.ends_with(".gz") ||
+                         name.ends_with(".bin") || name.find("images") != std::string::npos ||
+                         name.find("labels") != std::string::npos ||
+                         (!prefix.empty() && name.starts_with(prefix));
+    if (is_data) refuse_input(output, entry.path(), kDataFile);
+  }
+}
+
+void check_inputs(const OutputFile& output, const runtime::Flags& flags) {
+  if (flags.model.empty()) return;
+  refuse_input(output, flags.model, "the input file");
+  if (flags.data.starts_with("npz:")) refuse_input(output, flags.data.substr(4), kDataFile);
+  if (flags.data.starts_with("idx:")) refuse_data(output, flags.data.substr(4));
+  if (!flags.data_dir.empty()) refuse_data(output, fs::path(flags.data_dir) / "");
+}
+
+void check_place(const OutputFile& output) {
+  std::error_code error;
+  const fs::file_type type = fs::symlink_status(output.path, error).type();
+  const bool plain = type == fs::file_type::not_found || type == fs::file_type::regular;
+  if (plain && can_create_beside(output.path)) return;
+  // The same attempt as a real one, for its message.
+  with_context([&] { return fmt::format("preparing {} {}", output.flag, output.path); },
+               [&] { const support::AtomicFile trial(output.path, {}); });
+}
+
 }  // namespace
 
-void check_output(const std::string& flag, const std::string& path, const std::string& input) {
-  if (path.empty()) return;
-  std::error_code missing;
-  if (std::filesystem::equivalent(path, input, missing) && !missing) {
-    throw Error("{} {}: that is the input file, which stays as it is; choose another name", flag,
-                path);
+void check_outputs(const std::vector<OutputFile>& all, const runtime::Flags& flags) {
+  std::vector<OutputFile> outputs;
+  for (const OutputFile& output : all) {
+    if (output.path.empty()) continue;
+    for (const OutputFile& other : outputs) {
+      if (!same_file(output.path, other.path)) continue;
+      throw runtime::UsageError("{} {} and {} {} are one file; give each its own", other.flag,
+                                other.path, output.flag, output.path);
+    }
+    outputs.push_back(output);
   }
-  if (!std::filesystem::is_directory(path, missing) && can_create_beside(path)) return;
-  // The same attempt as a real one, for its message.
-  with_context([&] { return fmt::format("preparing {} {}", flag, path); },
-               [&] { const support::AtomicFile trial(path, {}); });
+  for (const OutputFile& output : outputs) {
+    check_inputs(output, flags);
+    check_place(output);
+  }
+  if (outputs.empty() || flags.model.empty()) return;
+  const auto model = graph::Model::open(flags.model);
+  for_each_location(model->skeleton(), [&](const std::string& location) {
+    for (const OutputFile& output : outputs) {
+      refuse_input(output, model->folder() / location, "a data file of the model");
+    }
+  });
 }
 
 }  // namespace sardonyx::tools

@@ -2,11 +2,19 @@
 #pragma once
 
 #include <string>
+#include <vector>
+
+#include "runtime/config.h"
 
 namespace sardonyx::tools {
 
-// Throws Error when `path` is one of the inputs or can't be written there (a trial file beside it
-// is made and removed). Does nothing when it is empty.
-void check_output(const std::string& flag, const std::string& path, const std::string& input);
+struct OutputFile {
+  std::string flag, path;  // an empty path: not asked for
+};
+
+// Throws UsageError when two outputs are one file, and Error when one is a file that is read (the
+// model, its external data, the data set), is no regular file, or can't be written there (a trial
+// file beside it is made and removed).
+void check_outputs(const std::vector<OutputFile>& outputs, const runtime::Flags& flags);
 
 }  // namespace sardonyx::tools

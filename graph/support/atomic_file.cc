@@ -45,15 +45,28 @@ fs::path folder_of(const fs::path& path) {
   return path.has_parent_path() ? path.parent_path() : fs::path(".");
 }
 
+// The file behind links, which need not exist: a rename over a link would replace the link.
+fs::path follow_links(fs::path target) {
+  std::error_code none;
+  for (int hops = 0; fs::is_symlink(target, none); ++hops) {
+    if (hops == 40) fail(target, ELOOP);
+    target = folder_of(target) / fs::read_symlink(target);
+  }
+  return target;
+}
+
 void check_target(const fs::path& target) {
   struct stat status = {};
   if (!target.has_filename()) throw Error("{}: is no file name", escaped(target.string()));
-  if (::lstat(target.c_str(), &status) != 0) return;
+  if (::lstat(target.c_str(), &status) != 0) {
+    if (errno == ENAMETOOLONG) fail(target, errno);
+    return;
+  }
   if (S_ISDIR(status.st_mode)) {
     throw Error("{}: is a directory, expected the name of a file", escaped(target.string()));
   }
   // A rename would replace a device such as /dev/null by a file.
-  if (!S_ISREG(status.st_mode) && !S_ISLNK(status.st_mode)) {
+  if (!S_ISREG(status.st_mode)) {
     throw Error("{}: is not a regular file", escaped(target.string()));
   }
 }
@@ -106,7 +119,7 @@ void remove_quietly(const fs::path& path) {
 }  // namespace
 
 AtomicFile::AtomicFile(fs::path target, std::span<const std::string_view> pieces)
-    : target_(std::move(target)) {
+    : target_(follow_links(std::move(target))) {
   check_target(target_);
   Descriptor file(open_temporary(target_, temporary_));
   try {

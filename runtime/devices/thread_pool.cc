@@ -1,6 +1,7 @@
 #include "runtime/devices/thread_pool.h"
 
 #include <algorithm>
+#include <system_error>
 
 #include "graph/support/error.h"
 
@@ -26,10 +27,18 @@ WorkerPool::WorkerPool(int threads) {
   CHECK(threads >= 1);
   const auto cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   spins_ = threads <= cores ? kSpins : 0;
-  for (int i = 1; i < threads; ++i) workers_.emplace_back([this, i] { work(i); });
+  try {
+    for (int i = 1; i < threads; ++i) workers_.emplace_back([this, i] { work(i); });
+  } catch (const std::system_error& error) {
+    stop();
+    throw Error("can't start {} threads: {}; fewer --threads need less", threads,
+                error.code().message());
+  }
 }
 
-WorkerPool::~WorkerPool() {
+WorkerPool::~WorkerPool() { stop(); }
+
+void WorkerPool::stop() {
   stop_.store(true, std::memory_order_relaxed);
   job_.fetch_add(1, std::memory_order_release);
   job_.notify_all();

@@ -29,6 +29,7 @@ class WorkerPool final : public ops::ThreadPool {
   void run(int count, ops::FunctionRef<void(int)> task) override;
 
  private:
+  void stop();  // joins the threads that were started
   void work(int thread);
   void run_share(int thread);
   void wait_for_job(uint32_t seen) const;

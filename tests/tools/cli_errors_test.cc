@@ -81,8 +81,20 @@ TEST_F(CliErrors, usage_is_code_2_and_names_what_is_near) {
   expect("train lenet.onnx --data synthetic --epochs 2 --steps 3", 2,
          "error: --epochs 2 and --steps 3: give one of them");
   expect("train lenet.onnx --data synthetic --batch 10 --micro-batch 5 --accumulate 3", 2,
-         "error: --batch: global batch 10 contradicts micro-batch 5 x replicas 1 x accumulation 3 "
-         "= 15");
+         "error: --accumulate 3 and --micro-batch 5: give one of them");
+  const std::string train = "train lenet.onnx --data synthetic";
+  expect(train + " --save=", 2, "error: --save '': expected a value");
+  expect(train + " --batch 9223372036854775807", 2,
+         "error: --batch 9223372036854775807: expected at most 2147483648");
+  expect(train + ":9999999999", 2,
+         "error: --data synthetic:9999999999: expected at most 2147483648 samples");
+  expect(train + " --steps 99999999999999999999", 2,
+         "error: --steps '99999999999999999999': expected a");
+  expect(train + " --seed -1", 2, "error: --seed '-1': expected a");
+  expect(train + " --lr inf", 2, "error: --lr 'inf': expected a finite number");
+  expect(train + " --threads 0", 2, "error: --threads 0: expected at least 1");
+  expect(train + " --shuffle --no-shuffle", 2, "error: --no-shuffle excludes --shuffle");
+  expect(train + " --dry-run --json", 2, "error: --json goes with training, not --dry-run");
   expect("inspect lenet.onnx --format jsn", 2,
          "error: --format 'jsn' is not known (did you mean json?)");
   EXPECT_TRUE(has(run("train lenet.onnx --epocs").err, "see `sardonyx train --help`"));
@@ -222,8 +234,37 @@ TEST_F(CliErrors, outputs_are_tried_before_training_and_never_the_input) {
       "exist, create it first\n  while preparing --save nowhere/out.onnx");
   expect(train + "--save .", 1, "error: .: is a directory, expected the name of a file");
   expect(train + "--plot nowhere/curve.svg", 1, "error: nowhere/curve.svg: cannot be written");
+  expect(train + "--save a.onnx --plot ./a.onnx", 2,
+         "error: --save a.onnx and --plot ./a.onnx are one file; give each its own");
+  expect(train + "--log /dev/null", 1, "error: /dev/null: is not a regular file");
+  expect(train + "--save " + std::string(300, 'x'), 1, "error: " + std::string(300, 'x'));
   EXPECT_EQ(content("lenet.onnx"), before);
   EXPECT_EQ(files(), (std::vector<std::string>{"lenet.onnx", "stderr", "stdout"}));
+}
+
+TEST_F(CliErrors, files_of_the_data_are_never_an_output) {
+  write_idx_set(program_.file("data"), 40, 16);
+  const std::string images = "data/train-images-idx3-ubyte", before = content(images);
+  expect("train lenet.onnx --data idx:data --save " + images, 1,
+         "error: --save " + images + ": that is a file of the data, which stays as it is");
+  EXPECT_EQ(content(images), before);
+}
+
+TEST_F(CliErrors, a_link_stays_and_its_file_is_written) {
+  std::filesystem::create_symlink("behind.onnx", program_.file("link.onnx"));
+  EXPECT_EQ(run("model lenet -o link.onnx").code, 0);
+  EXPECT_TRUE(std::filesystem::is_symlink(program_.file("link.onnx")));
+  EXPECT_EQ(run("inspect behind.onnx").code, 0);
+}
+
+TEST_F(CliErrors, parameters_that_are_not_finite_are_not_saved) {
+  put("out.onnx", "the old file");
+  const Outcome outcome =
+      run("train lenet.onnx --data synthetic:8 --batch 8 --lr 1e300 --save out.onnx");
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_TRUE(has(outcome.err, "warning: the loss of the evaluation is not finite")) << outcome.err;
+  EXPECT_TRUE(has(outcome.err, "error: out.onnx is not written: after step 1 '")) << outcome.err;
+  EXPECT_EQ(content("out.onnx"), "the old file");
 }
 
 TEST_F(CliErrors, a_full_disk_at_the_save_keeps_the_old_file) {
