@@ -121,10 +121,9 @@ void EpochLines::begin(const RunInfo& info) {
 
 void EpochLines::step(const StepRecord& record) {
   if (quiet_seconds_ <= 0 || seconds_since(printed_) < quiet_seconds_) return;
-  put(file_, fmt::format("epoch {}/{}  step {}/{}  lr {:.4g}  loss {:.4f}  {} {}/s\n",
-                         record.epoch, info_.epochs, record.step_in_epoch, info_.steps_per_epoch,
-                         record.lr, record.loss, count_str(std::llround(record.images_per_s)),
-                         info_.unit));
+  put(file_, fmt::format("epoch {}/{}  step {}/{}  lr {:.4g}  loss {:.4f}  {} {}/s\n", record.epoch,
+                         info_.epochs, record.step_in_epoch, info_.steps_per_epoch, record.lr,
+                         record.loss, count_str(std::llround(record.images_per_s)), info_.unit));
   printed_ = Clock::now();
 }
 

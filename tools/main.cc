@@ -4,8 +4,6 @@
 //   signal
 #include <fmt/core.h>
 
-#include <charconv>
-#include <cmath>
 #include <csignal>
 #include <cstdio>
 #include <new>
@@ -100,29 +98,6 @@ void check_empty(int argc, char** argv) {
   }
 }
 
-template <class T>
-bool is_number(const std::string& text) {
-  T value{};
-  const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data() + text.starts_with("+"), end, value);
-  return error == std::errc() && stop == end;
-}
-
-// The library that parses the flags lets numbers wrap and takes infinities.
-void check_numbers(const CLI::Option& option) {
-  const std::string type = option.get_type_name();
-  for (const std::string& text : option.results()) {
-    const bool good = type == "INT"     ? is_number<int64_t>(text)
-                      : type == "UINT"  ? is_number<uint64_t>(text)
-                      : type == "FLOAT" ? std::isfinite(std::strtod(text.c_str(), nullptr))
-                                        : true;
-    if (good) continue;
-    throw runtime::UsageError("{} '{}': expected a {} number{}", option.get_name(), text,
-                              type == "FLOAT" ? "finite" : "whole",
-                              type == "UINT" ? " of at least 0" : "");
-  }
-}
-
 int run(const Command& command, int argc, char** argv) {
   CLI::App app(command.summary, std::string("sardonyx ") + command.name);
   app.get_formatter()->column_width(34);
@@ -130,7 +105,6 @@ int run(const Command& command, int argc, char** argv) {
     const Action action = command.setup(app);
     check_empty(argc, argv);
     app.parse(argc, argv);
-    for (const CLI::Option* option : app.get_options()) check_numbers(*option);
     return action();
   } catch (const CLI::CallForHelp&) {
     fmt::print("{}", app.help());
