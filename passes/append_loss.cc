@@ -125,6 +125,14 @@ class LossAppender {
     return value;
   }
 
+  // Normalised over axis 1, the classes, and over nothing else.
+  static bool over_classes(const Node& node) {
+    const int64_t rank = node.input(0)->type.rank();
+    const int64_t axis = node.get_int("axis", -1);
+    const bool flattened = node.get_int("flatten", 0) != 0;
+    return (axis < 0 ? axis + rank : axis) == 1 && (rank == 2 || !flattened);
+  }
+
   // Cross-entropy applies its own log-softmax: a closing Softmax or LogSoftmax is trained through
   // its input.
   Value* bypass_softmax(Value* scores) {
@@ -132,7 +140,7 @@ class LossAppender {
     while (last->producer != nullptr) {
       const ops::OpDef* op = ops::OpRegistry::get().find(*last->producer);
       if (op == nullptr) break;
-      if (op->class_output != ops::ClassOutput::kNone) {
+      if (op->class_output != ops::ClassOutput::kNone && over_classes(*last->producer)) {
         Value* input = last->producer->input(0);
         context_.notice(
             fmt::format("the model ends in {}; cross-entropy trains on its input '{}' (the saved "

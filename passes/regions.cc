@@ -50,6 +50,9 @@ bool couples_no_rows(const Graph& graph, const Node& node) {
   return true;
 }
 
+// An update must not move in front of a region that still reads the old value.
+bool overwrites(const Node& node) { return !ops::aliases_of(node).empty(); }
+
 class RegionFormer {
  public:
   RegionFormer(Lowering& lowering, int64_t block_rows)
@@ -82,7 +85,7 @@ class RegionFormer {
         if (needs_sum || needs_behind) break;
         open.push_back(node);
         in_open.insert(node);
-      } else if (!needs_open && !needs_behind) {
+      } else if (!needs_open && !needs_behind && (open.empty() || !overwrites(*node))) {
         plain(node);
       } else if (touches_batch(graph_, *node)) {
         break;
