@@ -152,7 +152,6 @@ class Marker {
   Verdict judge_by_list(const Value& value) {
     for (const std::string& name : *options_.exactly) {
       if (name != value.name) continue;
-      listed_.insert(name);
       return reaching_.contains(&value) ? Verdict{Role::kTrainable, "named by the caller"}
                                         : Verdict{Role::kConstant, why_unreached(value)};
     }
@@ -298,7 +297,6 @@ class Marker {
   std::unordered_set<const Value*> preprocessed_;
   std::unordered_set<const Value*> reaching_;
   std::unordered_map<const Value*, const Node*> blockers_;
-  std::unordered_set<std::string> listed_;
 };
 
 }  // namespace

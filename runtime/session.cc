@@ -119,14 +119,22 @@ void Session::load_new_states() {
   }
 }
 
+namespace {
+
+// Which plan runs part `i` of a step of `count` micro-batches.
+MicroBatch micro_batch_of(size_t i, size_t count) {
+  if (count == 1) return MicroBatch::kOnly;
+  if (i == 0) return MicroBatch::kFirst;
+  return i + 1 == count ? MicroBatch::kLast : MicroBatch::kMiddle;
+}
+
+}  // namespace
+
 void Session::prepare_training(const std::vector<Cut>& cuts) {
   for (const Cut& cut : cuts) {
     for (const std::vector<int64_t>& parts : cut) {
       for (size_t i = 0; i < parts.size(); ++i) {
-        const MicroBatch micro_batch = parts.size() == 1       ? MicroBatch::kOnly
-                                       : i == 0                ? MicroBatch::kFirst
-                                       : i + 1 == parts.size() ? MicroBatch::kLast
-                                                               : MicroBatch::kMiddle;
+        const MicroBatch micro_batch = micro_batch_of(i, parts.size());
         plan_for({Kind::kTrain, micro_batch, parts[i], ""});
       }
     }
@@ -188,7 +196,7 @@ void Session::run_micro_batch(Loaded& loaded, const Batch& batch, int64_t first_
 
 namespace {
 
-double scalar(const Session&, const Executor& executor, const std::string& name) {
+double scalar(const Executor& executor, const std::string& name) {
   const int i = name.empty() ? -1 : executor.plan().output_index(name);
   return i < 0 ? 0.0 : executor.output(i).as_double(0);
 }
@@ -210,15 +218,12 @@ StepResult Session::train_step(const Batch& batch, const Cut& cut, double lr) {
   int64_t row = 0;
   Loaded* last = nullptr;
   for (size_t i = 0; i < parts.size(); ++i) {
-    const MicroBatch micro_batch = parts.size() == 1       ? MicroBatch::kOnly
-                                   : i == 0                ? MicroBatch::kFirst
-                                   : i + 1 == parts.size() ? MicroBatch::kLast
-                                                           : MicroBatch::kMiddle;
+    const MicroBatch micro_batch = micro_batch_of(i, parts.size());
     last = &plan_for({Kind::kTrain, micro_batch, parts[i], ""});
     run_micro_batch(*last, batch, row, parts[i], lr);
     row += parts[i];
   }
-  const auto read = [&](const std::string& name) { return scalar(*this, *last->executor, name); };
+  const auto read = [&](const std::string& name) { return scalar(*last->executor, name); };
   StepResult result;
   result.loss_sum = read(last->context.loss_sum);
   result.weight = read(last->context.loss_weight);
@@ -318,9 +323,7 @@ EvalResult Session::evaluate(const Batch& batch, int64_t chunk) {
     const int64_t rows = std::min(std::max<int64_t>(chunk, 1), result.rows - row);
     Loaded& loaded = plan_for({Kind::kEval, MicroBatch::kOnly, rows, ""});
     run_micro_batch(loaded, batch, row, rows, 0.0);
-    const auto read = [&](const std::string& name) {
-      return scalar(*this, *loaded.executor, name);
-    };
+    const auto read = [&](const std::string& name) { return scalar(*loaded.executor, name); };
     result.loss_sum += read(loaded.context.loss_sum);
     result.weight += read(loaded.context.loss_weight);
     result.correct += read(loaded.context.correct);

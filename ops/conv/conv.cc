@@ -23,12 +23,6 @@ namespace sardonyx::ops {
 
 namespace conv {
 
-std::vector<int64_t> spatial(const TensorType& type) {
-  std::vector<int64_t> result;
-  for (size_t i = 2; i < type.dims.size(); ++i) result.push_back(type.dims[i].value);
-  return result;
-}
-
 std::optional<std::string> declines_type(const KernelRequest& request) {
   const DType dtype = request.out[0].dtype;
   if (dtype == DType::kFloat32 || dtype == DType::kFloat64) return std::nullopt;
@@ -72,7 +66,6 @@ ConvGeometry ConvGeometry::grad_filter(const KernelRequest& r) {
 namespace {
 
 using conv::ConvGeometry;
-using conv::spatial;
 
 // --- Schema
 // ----------------------------------------------------------------------------------------------

@@ -28,9 +28,6 @@ struct ConvGeometry {
   static ConvGeometry grad_filter(const KernelRequest& request);
 };
 
-// Spatial sizes of a type: all dimensions after the first two; -1 where unknown.
-std::vector<int64_t> spatial(const TensorType& type);
-
 // Sentence for kernels that know only the two float types (ConvGradBias too).
 std::optional<std::string> declines_type(const KernelRequest& request);
 

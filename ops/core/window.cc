@@ -74,6 +74,12 @@ void count_outputs(Window& w, int axis, bool ceil) {
 
 }  // namespace
 
+std::vector<int64_t> spatial(const graph::TensorType& type) {
+  std::vector<int64_t> result;
+  for (size_t i = 2; i < type.dims.size(); ++i) result.push_back(type.dims[i].value);
+  return result;
+}
+
 int64_t Window::in_cells() const { return product(in); }
 int64_t Window::out_cells() const { return product(out); }
 int64_t Window::taps() const { return product(kernel); }

@@ -18,6 +18,9 @@
 
 namespace sardonyx::ops {
 
+// Sizes of the axes behind batch and channels; -1 where not known yet.
+std::vector<int64_t> spatial(const graph::TensorType& type);
+
 struct Window {
   // -1 in `in` and `out`: not known yet. SAME pads of such an axis read 0.
   std::vector<int64_t> in, kernel, out, stride, dilation, pad_begin, pad_end;

@@ -24,12 +24,6 @@ namespace sardonyx::ops {
 
 namespace pool {
 
-std::vector<int64_t> spatial(const TensorType& type) {
-  std::vector<int64_t> result;
-  for (size_t i = 2; i < type.dims.size(); ++i) result.push_back(type.dims[i].value);
-  return result;
-}
-
 std::optional<std::string> declines_type(const KernelRequest& request) {
   const DType dtype = request.out[0].dtype;
   if (dtype == DType::kFloat32 || dtype == DType::kFloat64) return std::nullopt;
@@ -91,8 +85,6 @@ PoolGeometry PoolGeometry::avg_grad(const KernelRequest& r) {
 }  // namespace pool
 
 namespace {
-
-using pool::spatial;
 
 // --- Schema
 // ----------------------------------------------------------------------------------------------
@@ -249,9 +241,8 @@ void average_grad_gradient(GradientContext& c) {
 
 // A window that starts at o * stride - pad reaches to its last tap.
 std::vector<int64_t> cells_read(const Node& node, const std::vector<int64_t>& needed) {
-  const auto shape = node.input(0)->type.shape();
-  const std::vector<int64_t> in(shape.begin() + 2, shape.end());
-  const Window w = window_of(node, in, node.get_ints("kernel_shape", in));
+  const std::vector<int64_t> in = spatial(node.input(0)->type);
+  const Window w = pool::pool_window(node, in);
   std::vector<int64_t> read;
   for (int i = 0; i < w.axes(); ++i) {
     const int64_t last = (needed[i] - 1) * w.stride[i] - w.pad_begin[i] + w.extent(i);

@@ -34,9 +34,6 @@ struct PoolGeometry {
   static PoolGeometry avg_grad(const KernelRequest& request);  // dy in 0, dx out 0
 };
 
-// Spatial sizes of a type: all dimensions after the first two; -1 where unknown.
-std::vector<int64_t> spatial(const TensorType& type);
-
 // Sentence for kernels that know only the two float types.
 std::optional<std::string> declines_type(const KernelRequest& request);
 
