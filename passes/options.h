@@ -33,12 +33,33 @@ struct LossOptions {
   graph::TensorType labels;  // type of the labels, batch axis first; undefined: int64 class numbers
 };
 
+// Other numbers for the parameters whose name a glob matches; the first group that matches counts.
+struct OptimizerGroup {
+  std::string glob;
+  double lr_factor = 1.0;  // of the rate of the step, so that the schedule holds for every group
+  std::optional<double> weight_decay;
+};
+
 struct OptimizerOptions {
-  std::string kind = "sgd";
-  double momentum = 0.0;
+  std::string kind = "sgd";  // sgd | adam | adamw
+  double momentum = 0.0;     // this and the next two: sgd
   double dampening = 0.0;
   bool nesterov = false;
   double weight_decay = 0.0;
+  double beta1 = 0.9, beta2 = 0.999, eps = 1e-8;  // adam, adamw
+  // Of the true gradient, after the all-reduce; 0: no clipping.
+  double clip_norm = 0.0, clip_value = 0.0;
+  std::vector<OptimizerGroup> groups;
+  bool decay_norms = true, decay_biases = true;  // false: --no-decay norm, bias
+  double ema = 0.0;  // decay of the averaged weights "ema/NAME"; 0: there are none
+};
+
+// How gradients travel between replicas.
+struct ReduceOptions {
+  int replicas = 1;  // that take part in a step; 1: the graph has no AllReduce nodes
+  graph::DType wire = graph::DType::kUndefined;  // kBFloat16 halves the traffic; undefined: as is
+  int64_t bucket_bytes = int64_t{25} << 20;
+  int64_t first_bucket_bytes = int64_t{1} << 20;  // small, so that the first one starts early
 };
 
 struct TrainableOptions {
@@ -67,6 +88,7 @@ struct PipelineOptions {
   bool respect_training_mode = false;
   LossOptions loss;
   OptimizerOptions optimizer;
+  ReduceOptions reduce;
   TrainableOptions trainable;
   GradientOptions gradient;
   // Region blocks: -1 chosen by the target, 0 never blocked, n: blocks of n images.

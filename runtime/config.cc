@@ -77,7 +77,13 @@ passes::OptimizerOptions optimizer_options(const Flags& flags) {
   if (flags.nesterov && (flags.momentum == 0 || flags.dampening != 0)) {
     throw UsageError("--nesterov needs a --momentum above 0 and no --dampening");
   }
-  return {flags.optimizer, flags.momentum, flags.dampening, flags.nesterov, flags.weight_decay};
+  passes::OptimizerOptions options;
+  options.kind = flags.optimizer;
+  options.momentum = flags.momentum;
+  options.dampening = flags.dampening;
+  options.nesterov = flags.nesterov;
+  options.weight_decay = flags.weight_decay;
+  return options;
 }
 
 void check_counts(const Flags& flags) {
