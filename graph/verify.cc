@@ -13,7 +13,8 @@ namespace {
 
 class Verifier {
  public:
-  Verifier(const Graph& graph, const AliasQuery& aliases) : graph_(graph), aliases_(aliases) {
+  Verifier(const Graph& graph, const AliasQuery& aliases, const AliasQuery& views)
+      : graph_(graph), aliases_(aliases) {
     for (const Value& value : graph_.values()) values_.insert(&value);
     int64_t first_slot = 0;
     for (const Node& node : graph_.nodes()) {
@@ -22,6 +23,7 @@ class Verifier {
     }
     slots_ = first_slot;
     for (const Binding& binding : graph_.bindings()) state_of_.emplace(binding.next, binding.state);
+    if (views) find_views(views);
   }
 
   void run() {
@@ -192,29 +194,62 @@ class Verifier {
     }
   }
 
-  // `node` writes `written` over `old`: from there on nothing may read `old`.
-  void check_overwrite(const Node& node, const Value& old, const Value& written) {
-    const int64_t here = places_.at(&node).index;
-    const auto overwrites = [&] {
-      return fmt::format("node {} overwrites '{}'", node.label(), old.name);
-    };
-    if (old.is_constant()) fail("{}, a constant", overwrites());
-    if (old.is_state() && graph_.bound(&old) == nullptr) {
-      fail("{}, a state that is not bound: it would change without a binding", overwrites());
+  void find_views(const AliasQuery& views) {
+    for (const Node& node : graph_.nodes()) {
+      for (const auto& [output_slot, input_slot] : views(node)) {
+        const Value* view = node.output(output_slot);
+        const Value* whole = node.input(input_slot);
+        if (view == nullptr || whole == nullptr || !owns(view) || !owns(whole)) continue;
+        bytes_of_.emplace(view, whole);
+        views_of_[whole].push_back(view);
+      }
     }
+  }
+
+  // All values with the bytes of `value`, itself first.
+  std::vector<const Value*> same_bytes(const Value& value) const {
+    std::vector<const Value*> found{&value};
+    std::unordered_set<const Value*> seen{&value};
+    for (size_t i = 0; i < found.size(); ++i) {
+      const auto add = [&](const Value* other) {
+        if (seen.insert(other).second) found.push_back(other);
+      };
+      if (const auto whole = bytes_of_.find(found[i]); whole != bytes_of_.end()) add(whole->second);
+      if (const auto views = views_of_.find(found[i]); views != views_of_.end()) {
+        for (const Value* view : views->second) add(view);
+      }
+    }
+    return found;
+  }
+
+  // `node` writes `written` over `old`: from there on nothing may read `old`, under any name.
+  void check_overwrite(const Node& node, const Value& old, const Value& written) {
+    const auto overwrites = fmt::format("node {} overwrites '{}'", node.label(), old.name);
     if (old.type.is_static() && written.type.is_static() && !old.type.same_storage(written.type)) {
-      fail("{} of type {} with '{}' of type {}", overwrites(), old.type.str(), written.name,
+      fail("{} of type {} with '{}' of type {}", overwrites, old.type.str(), written.name,
            written.type.str());
+    }
+    for (const Value* value : same_bytes(old)) {
+      check_last_read(
+          *value, places_.at(&node).index,
+          value == &old ? overwrites : fmt::format("{} and with it '{}'", overwrites, value->name));
+    }
+  }
+
+  void check_last_read(const Value& old, int64_t overwritten, const std::string& overwrites) {
+    if (old.is_constant()) fail("{}, a constant", overwrites);
+    if (old.is_state() && graph_.bound(&old) == nullptr) {
+      fail("{}, a state that is not bound: it would change without a binding", overwrites);
     }
     for (const Use& use : old.uses()) {
       const auto reader = places_.find(use.node);
-      if (reader != places_.end() && reader->second.index > here) {
-        fail("{}, which node {} reads later", overwrites(), use.node->label());
+      if (reader != places_.end() && reader->second.index > overwritten) {
+        fail("{}, which node {} reads later", overwrites, use.node->label());
       }
     }
-    if (graph_.is_output(&old)) fail("{}, which is a graph output", overwrites());
+    if (graph_.is_output(&old)) fail("{}, which is a graph output", overwrites);
     if (const auto binding = state_of_.find(&old); binding != state_of_.end()) {
-      fail("{}, to which state '{}' is bound", overwrites(), binding->second->name);
+      fail("{}, to which state '{}' is bound", overwrites, binding->second->name);
     }
   }
 
@@ -223,6 +258,8 @@ class Verifier {
   std::unordered_set<const Value*> values_;
   std::unordered_map<const Node*, Place> places_;
   std::unordered_map<const Value*, const Value*> state_of_;  // bound value -> a state that takes it
+  std::unordered_map<const Value*, const Value*> bytes_of_;  // view -> the value it shows
+  std::unordered_map<const Value*, std::vector<const Value*>> views_of_;
   int64_t slots_ = 0;
   int64_t count_ = 0;
   std::string found_;
@@ -230,6 +267,8 @@ class Verifier {
 
 }  // namespace
 
-void verify(const Graph& graph, const AliasQuery& aliases) { Verifier(graph, aliases).run(); }
+void verify(const Graph& graph, const AliasQuery& aliases, const AliasQuery& views) {
+  Verifier(graph, aliases, views).run();
+}
 
 }  // namespace sardonyx::graph

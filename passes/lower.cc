@@ -10,7 +10,7 @@ std::unique_ptr<Plan> lower(std::unique_ptr<graph::Graph> graph, const PassConte
   lowering.graph = std::move(graph);
   form_regions(lowering, context);
   assign_layouts(lowering, context);
-  graph::verify(*lowering.graph, ops::aliases_of);
+  graph::verify(*lowering.graph, ops::aliases_of, ops::views_of);
   select_kernels(lowering, context);
   return plan_memory(std::move(lowering), context, states);
 }

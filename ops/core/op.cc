@@ -77,4 +77,10 @@ std::vector<std::pair<int, int>> aliases_of(const Node& node) {
   return result;
 }
 
+std::vector<std::pair<int, int>> views_of(const Node& node) {
+  const OpDef* op = OpRegistry::get().find(node);
+  if (op == nullptr || !op->view) return {};
+  return {{0, 0}};
+}
+
 }  // namespace sardonyx::ops

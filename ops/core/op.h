@@ -170,8 +170,10 @@ class OpRegistry {
   std::map<std::pair<std::string, std::string>, OpDef, std::less<>> ops_;
 };
 
-// (output, input) pairs of a node, {} for unknown operators: the query that graph::verify wants.
+// (output, input) pairs of a node, {} for unknown operators: the queries that graph::verify wants.
+// The output overwrites the input; it is the input's bytes under another shape.
 std::vector<std::pair<int, int>> aliases_of(const Node& node);
+std::vector<std::pair<int, int>> views_of(const Node& node);
 // "Conv", "com.microsoft::Gelu"
 std::string op_label(std::string_view domain, std::string_view name);
 

@@ -9,9 +9,10 @@ namespace sardonyx::graph {
 namespace {
 
 // The violations, one per line; "" for a valid graph.
-std::string violations(const Graph& graph, const AliasQuery& aliases = {}) {
+std::string violations(const Graph& graph, const AliasQuery& aliases = {},
+                       const AliasQuery& views = {}) {
   try {
-    verify(graph, aliases);
+    verify(graph, aliases, views);
     return "";
   } catch (const Error& error) {
     return error.what();
@@ -24,8 +25,14 @@ std::vector<std::pair<int, int>> update_aliases(const Node& node) {
   return {{0, 0}};
 }
 
+// Output 0 of "View" is its input 0.
+std::vector<std::pair<int, int>> view_aliases(const Node& node) {
+  if (node.op != "View") return {};
+  return {{0, 0}};
+}
+
 std::string alias_violations(std::string_view text) {
-  return violations(*parse(text), update_aliases);
+  return violations(*parse(text), update_aliases, view_aliases);
 }
 
 std::unique_ptr<Graph> small() {
@@ -188,6 +195,88 @@ TEST(VerifyAliases, an_overwrite_keeps_type_and_layout) {
     })"),
             "graph 'g' is not valid:\n"
             "  node Update -> b overwrites 'a' of type float[32] with 'b' of type float[32]@n16");
+}
+
+TEST(VerifyAliases, a_view_read_before_the_write_is_fine) {
+  EXPECT_EQ(alias_violations(R"(g (float[2] x) => (y) <state(parameter) float[2] w> {
+      v = View(w)
+      y = Relu(v)
+      w.1 = Update(w, x)
+      z = View(w.1)
+      z.1 = Relu(z)
+      w := w.1
+    })"),
+            "");
+}
+
+TEST(VerifyAliases, a_later_read_through_a_chain_of_views_is_refused) {
+  EXPECT_EQ(alias_violations(R"(g (float[2] x) => (y) <state(parameter) float[2] w> {
+      v = View(w)
+      u = View(v)
+      [update] w.1 = Update(w, x)
+      [late] y = Relu(u)
+      w := w.1
+    })"),
+            "graph 'g' is not valid:\n"
+            "  node update (Update) overwrites 'w' and with it 'u', which node late (Relu) reads "
+            "later");
+}
+
+TEST(VerifyAliases, a_view_made_after_the_write_is_a_late_read) {
+  EXPECT_EQ(
+      alias_violations(R"(g (float[2] x) => (y) <state(parameter) float[2] w> {
+      w.1 = Update(w, x)
+      [late] v = View(w)
+      y = Relu(v)
+      w := w.1
+    })"),
+      "graph 'g' is not valid:\n"
+      "  node Update -> w.1 overwrites 'w', which node late (View) reads later\n"
+      "  node Update -> w.1 overwrites 'w' and with it 'v', which node Relu -> y reads later");
+}
+
+TEST(VerifyAliases, a_write_through_a_view_overwrites_what_it_shows) {
+  EXPECT_EQ(alias_violations(R"(g (float[2] x) => (y) <state(parameter) float[2] w> {
+      v = View(w)
+      other = View(w)
+      v.1 = Update(v, x)
+      y = Relu(w)
+      z = Tanh(other)
+      w := v.1
+    })"),
+            "graph 'g' is not valid:\n"
+            "  node Update -> v.1 overwrites 'v' and with it 'w', which node Relu -> y reads "
+            "later\n"
+            "  node Update -> v.1 overwrites 'v' and with it 'other', which node Tanh -> z reads "
+            "later");
+}
+
+TEST(VerifyAliases, a_write_through_a_view_needs_a_binding_and_no_constant) {
+  EXPECT_EQ(alias_violations(R"(g (float[2] x) => ()
+    <state(parameter) float[2] w, float[2] k = {1, 2}> {
+      v = View(w)
+      v.1 = Update(v, x)
+      c = View(k)
+      c.1 = Update(c, x)
+    })"),
+            "graph 'g' is not valid:\n"
+            "  node Update -> v.1 overwrites 'v' and with it 'w', a state that is not bound: it "
+            "would change without a binding\n"
+            "  node Update -> c.1 overwrites 'c' and with it 'k', a constant");
+}
+
+TEST(VerifyAliases, a_view_that_is_an_output_or_bound_is_a_late_read) {
+  EXPECT_EQ(alias_violations(R"(g (float[2] x) => (float[2] v)
+    <state(parameter) float[2] w, state(statistic) float[2] s> {
+      v = View(w)         # float[2]
+      u = View(w)         # float[2]
+      w.1 = Update(w, x)  # float[2]
+      s := u
+      w := w.1
+    })"),
+            "graph 'g' is not valid:\n"
+            "  node Update -> w.1 overwrites 'w' and with it 'v', which is a graph output\n"
+            "  node Update -> w.1 overwrites 'w' and with it 'u', to which state 's' is bound");
 }
 
 TEST(VerifyAliases, left_out_operands_are_no_aliases) {
