@@ -85,23 +85,24 @@ std::unique_ptr<graph::Graph> Session::build(const PlanKey& key, passes::PassCon
   return graph;
 }
 
-std::unique_ptr<Session::Loaded> Session::make_plan(const PlanKey& key) {
+std::unique_ptr<Session::Loaded> Session::make_plan(const PlanKey& key,
+                                                    passes::StateTable& states) {
   auto loaded = std::make_unique<Loaded>();
   loaded->context = context_for(key);
   std::unique_ptr<graph::Graph> graph = build(key, loaded->context);
-  // The first training plan decides for all: the same kernels whatever the size of the last batch.
-  if (options_.pipeline.block < 0 && key.kind == Kind::kTrain) {
-    options_.pipeline.block = passes::choose_block(*graph, loaded->context);
-    loaded->context.options.block = options_.pipeline.block;
-  }
-  loaded->plan = passes::lower(std::move(graph), loaded->context, states_);
+  loaded->context.options.block = passes::choose_block(*graph, loaded->context);
+  loaded->plan = passes::lower(std::move(graph), loaded->context, states);
   return loaded;
 }
 
 Session::Loaded& Session::plan_for(const PlanKey& key) {
   auto& slot = plans_[key];
   if (slot != nullptr) return *slot;
-  std::unique_ptr<Loaded> loaded = make_plan(key);
+  passes::StateTable states = states_;  // a plan that fails leaves no states without memory
+  std::unique_ptr<Loaded> loaded = make_plan(key, states);
+  states_ = std::move(states);
+  // The first training plan decides for all: the same kernels whatever the size of the last batch.
+  if (key.kind == Kind::kTrain) options_.pipeline.block = loaded->context.options.block;
   device_->reserve_states(states_.bytes());
   device_->reserve_arena(loaded->plan->arena_bytes);
   load_new_states();
@@ -144,6 +145,20 @@ void Session::prepare_training(const std::vector<Cut>& cuts) {
 // --- feeding
 // ----------------------------------------------------------------------------------------------------
 
+namespace {
+
+// Rows first to first + count, sharing the bytes of `tensor` without keeping them alive.
+Tensor borrowed_rows(const Tensor& tensor, int64_t first, int64_t count) {
+  std::vector<int64_t> shape = tensor.shape();
+  const size_t row_bytes = shape[0] > 0 ? tensor.bytes().size() / static_cast<size_t>(shape[0]) : 0;
+  shape[0] = count;
+  const auto bytes = tensor.bytes().subspan(static_cast<size_t>(first) * row_bytes,
+                                            static_cast<size_t>(count) * row_bytes);
+  return Tensor::borrow(tensor.dtype(), std::move(shape), bytes, nullptr);
+}
+
+}  // namespace
+
 RunArguments Session::bind(const passes::Plan& plan, const passes::PassContext& context,
                            const Batch& batch, int64_t first_row, int64_t rows, double lr) {
   RunArguments arguments;
@@ -165,10 +180,6 @@ RunArguments Session::bind(const passes::Plan& plan, const passes::PassContext& 
       throw Error("input '{}' of the model is not fed; it expects {}", input.name,
                   input.type.str());
     }
-    if (tensor->dtype() != input.type.dtype) {
-      converted_.push_back(tensor->cast(input.type.dtype));
-      tensor = &converted_.back();
-    }
     const auto expected = input.type.shape();
     const bool cut = !expected.empty() && expected[0] == rows && tensor->rank() > 0 &&
                      tensor->shape()[0] == rows_of(batch);
@@ -177,6 +188,12 @@ RunArguments Session::bind(const passes::Plan& plan, const passes::PassContext& 
     if (found != expected) {
       throw Error("input '{}' expects {}, but the data has shape {}", input.name, input.type.str(),
                   graph::shape_str(tensor->shape()));
+    }
+    if (tensor->dtype() != input.type.dtype) {
+      const Tensor part = cut ? borrowed_rows(*tensor, first_row, rows) : *tensor;
+      converted_.push_back(part.cast(input.type.dtype));
+      arguments.inputs.push_back(converted_.back().aligned_data());
+      continue;
     }
     const size_t row_bytes = rows > 0 && cut ? input.type.bytes() / static_cast<size_t>(rows) : 0;
     arguments.inputs.push_back(tensor->aligned_data() + static_cast<size_t>(first_row) * row_bytes);
@@ -498,7 +515,8 @@ const passes::Plan& Session::training_plan(int64_t rows) {
 }
 
 std::unique_ptr<passes::Plan> Session::draft_plan(int64_t rows) {
-  return std::move(make_plan({Kind::kTrain, MicroBatch::kOnly, rows, ""})->plan);
+  passes::StateTable states = states_;
+  return std::move(make_plan({Kind::kTrain, MicroBatch::kOnly, rows, ""}, states)->plan);
 }
 
 passes::MemoryReport Session::memory() const {

@@ -127,7 +127,8 @@ class Session {
   std::unique_ptr<graph::Graph> training_graph(int64_t rows);
   std::unique_ptr<graph::Graph> evaluation_graph(int64_t rows);
   const passes::Plan& training_plan(int64_t rows);
-  // The same plan without taking memory on the device: for reports.
+  // The same plan for reports: it takes no memory on the device, adds no states to the session and
+  // decides nothing for later plans.
   std::unique_ptr<passes::Plan> draft_plan(int64_t rows);
   // Of the plans so far: their states together, and the largest of everything else.
   passes::MemoryReport memory() const;
@@ -155,7 +156,8 @@ class Session {
   int64_t rows_of(const Batch& batch) const;
   std::unique_ptr<graph::Graph> build(const PlanKey& key, passes::PassContext& context);
   Loaded& plan_for(const PlanKey& key);
-  std::unique_ptr<Loaded> make_plan(const PlanKey& key);
+  // Adds the plan's states to `states`.
+  std::unique_ptr<Loaded> make_plan(const PlanKey& key, passes::StateTable& states);
   passes::PassContext context_for(const PlanKey& key) const;
   void load_new_states();
   RunArguments bind(const passes::Plan& plan, const passes::PassContext& context,

@@ -119,6 +119,31 @@ TEST(Session, the_same_calls_give_the_same_bits) {
   }
 }
 
+TEST(Session, a_draft_leaves_no_states_behind_and_decides_nothing) {
+  auto session = open(options_of(DType::kFloat32, 2));
+  const size_t state_bytes = session->draft_plan(1)->memory.state_bytes;
+  EXPECT_GT(state_bytes, 0u);
+  EXPECT_TRUE(session->state_names().empty());
+  EXPECT_EQ(session->memory().state_bytes, 0u);
+  EXPECT_THROW(session->state("conv1.weight"), Error);
+  // One row alone is never worth a block; the draft of it must not keep blocks from the real plan.
+  EXPECT_FALSE(session->draft_plan(1)->regions[0].blocked());
+  EXPECT_TRUE(session->training_plan(64).regions[0].blocked());
+  EXPECT_EQ(session->memory().state_bytes, state_bytes);
+}
+
+TEST(Session, micro_batches_find_their_rows_in_data_of_another_type) {
+  auto session = open(options_of(DType::kFloat64, 1));
+  auto whole = open(options_of(DType::kFloat64, 1));
+  Batch batch = random_batch(12, 5);
+  batch.inputs[0].second = batch.inputs[0].second.cast(DType::kFloat16);
+  Batch plain = batch;
+  plain.inputs[0].second = batch.inputs[0].second.cast(DType::kFloat64);
+  const double a = session->train_step(batch, {{5, 4, 3}}, 0.05).loss_sum;
+  const double b = whole->train_step(plain, {{12}}, 0.05).loss_sum;
+  EXPECT_NEAR(a, b, 1e-12 * std::abs(b));
+}
+
 TEST(Session, loss_is_the_mean_over_the_batch_and_falls) {
   auto session = open(options_of(DType::kFloat32, 2));
   const Batch batch = random_batch(64, 1);
