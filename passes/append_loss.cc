@@ -59,6 +59,7 @@ class LossAppender {
       throw Error("there is no value '{}' for --loss-output; the outputs are:{}",
                   options_.loss_output, list_outputs(graph_));
     }
+    require_known(loss);
     if (!loss->type.is_static() || loss->type.numel() != 1 ||
         !graph::is_floating(loss->type.dtype)) {
       throw Error("--loss-output '{}' has type {}, expected one floating-point number", loss->name,
@@ -92,6 +93,9 @@ class LossAppender {
       if (fits(value)) fitting.push_back(value);
     }
     if (fitting.size() == 1) return fitting[0];
+    if (fitting.empty()) {
+      for (Value* value : graph_.outputs()) require_known(value);
+    }
     throw Error("{} of the model's outputs fit{} the labels of loss {}; name one with --output:{}",
                 fitting.empty() ? "none" : "several", fitting.empty() ? "s" : "", options_.kind,
                 list_outputs(graph_));
@@ -115,12 +119,24 @@ class LossAppender {
     return count;
   }
 
+  // An output without a type stands behind nodes that can't be run: these are what to report.
+  void require_known(Value* value) const {
+    if (!value->type.is_static()) require_supported(context_, {value});
+  }
+
   Value* check_output(Value* value) const {
+    require_known(value);
     if (!graph::is_floating(value->type.dtype) || !value->type.is_static()) {
       throw Error(
           "the loss can't read '{}' of type {}: expected floating-point scores of known "
           "shape",
           value->name, value->type.str());
+    }
+    if (!ops::carries_batch(graph_, value)) {
+      throw Error(
+          "the loss can't read '{}' of type {}: it has no batch axis, so its rows are no samples; "
+          "the outputs are:{}",
+          value->name, value->type.str(), list_outputs(graph_));
     }
     return value;
   }

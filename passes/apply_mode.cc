@@ -10,7 +10,9 @@ bool apply_mode(graph::Graph& graph, PassContext& context) {
   std::vector<graph::Node*> nodes;
   for (graph::Node& node : graph.nodes()) {
     const ops::OpDef* op = ops::OpRegistry::get().find(node);
-    if (op != nullptr && op->apply_mode) nodes.push_back(&node);
+    // What has no type stands behind a node that can't be run.
+    if (op == nullptr || !op->apply_mode || node.output(0) == nullptr) continue;
+    if (node.output(0)->type.dtype != graph::DType::kUndefined) nodes.push_back(&node);
   }
   for (graph::Node* node : nodes) {
     const ops::OpDef& op = ops::OpRegistry::get().at(*node);
@@ -18,8 +20,10 @@ bool apply_mode(graph::Graph& graph, PassContext& context) {
                                                  : ops::ModeContext::Dropout::kOff;
     ops::ModeContext mode(*node, context.options.mode == Mode::kTrain, dropout,
                           context.options.respect_training_mode);
-    with_context([&] { return "applying the mode to node " + node->label(); },
-                 [&] { op.apply_mode(mode); });
+    context.collect_fault(*node, [&] {
+      with_context([&] { return "applying the mode to node " + node->label(); },
+                   [&] { op.apply_mode(mode); });
+    });
   }
   return !nodes.empty();
 }

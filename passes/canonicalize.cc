@@ -1,12 +1,13 @@
 // canonicalize: each room brings its accepted opset forms to the newest one. Unknown operators are
-// left alone; infer_shapes lists them.
+// left alone; infer_shapes lists them. A node that a room refuses is left as it is and becomes a
+// fault.
 #include "ops/core/normalize.h"
 #include "passes/node_opset.h"
 #include "passes/pass.h"
 
 namespace sardonyx::passes {
 
-bool canonicalize(graph::Graph& graph, PassContext&) {
+bool canonicalize(graph::Graph& graph, PassContext& context) {
   // Nodes that a rule writes are canonical already: only the file's own nodes are visited.
   std::vector<graph::Node*> nodes;
   for (graph::Node& node : graph.nodes()) nodes.push_back(&node);
@@ -18,8 +19,10 @@ bool canonicalize(graph::Graph& graph, PassContext&) {
         node->get_int(kOpsetOfNode, of_graph == graph.opsets.end() ? 1 : of_graph->second);
     node->attributes.erase(kOpsetOfNode);
     if (op == nullptr || !op->normalize) continue;
-    ops::NormalizeContext context(*node, opset);
-    with_context([&] { return "reading node " + node->label(); }, [&] { op->normalize(context); });
+    ops::NormalizeContext form(*node, opset);
+    context.collect_fault(*node, [&] {
+      with_context([&] { return "reading node " + node->label(); }, [&] { op->normalize(form); });
+    });
   }
   return !nodes.empty();
 }

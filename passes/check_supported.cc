@@ -1,17 +1,28 @@
 // check_supported: refuses, in one message, every node that is still needed and can't be run.
+#include <algorithm>
 #include <map>
 #include <unordered_set>
 
-#include "graph/support/error.h"
 #include "ops/core/op.h"
 #include "passes/pass.h"
 
 namespace sardonyx::passes {
 
-std::string list_unsupported(const std::vector<UnsupportedNode>& missing) {
-  // Grouped by operator and reason: a file with fifty nodes of one kind gives one line.
+namespace {
+
+using graph::Node;
+using graph::Value;
+using Kind = UnsupportedNode::Kind;
+
+constexpr size_t kShownFaults = 20;
+
+// Grouped by operator and reason: a file with fifty nodes of one kind gives one line.
+std::string list_operators(const std::vector<UnsupportedNode>& missing) {
   std::map<std::pair<std::string, std::string>, std::vector<std::string>> groups;
-  for (const UnsupportedNode& node : missing) groups[{node.op, node.reason}].push_back(node.node);
+  for (const UnsupportedNode& node : missing) {
+    if (node.kind == Kind::kUnknownOperator) groups[{node.op, node.reason}].push_back(node.node);
+  }
+  if (groups.empty()) return "";
   std::string text = "this model needs operators that Sardonyx doesn't have:";
   for (const auto& [key, nodes] : groups) {
     text += fmt::format("\n  {} ({} node{}): {}: ", key.first, nodes.size(),
@@ -22,12 +33,72 @@ std::string list_unsupported(const std::vector<UnsupportedNode>& missing) {
   return text;
 }
 
-bool check_supported(graph::Graph& graph, PassContext& context) {
-  std::unordered_set<std::string> alive;
-  for (const graph::Node& node : graph.nodes()) alive.insert(node.label());
+std::string list_faults(const std::vector<std::string>& faults) {
+  std::string text = fmt::format("{} nodes of this model can't be run:", faults.size());
+  for (size_t i = 0; i < faults.size() && i < kShownFaults; ++i) {
+    text += "\n  ";
+    for (const char c : faults[i]) text += c == '\n' ? std::string("\n  ") : std::string(1, c);
+  }
+  if (faults.size() > kShownFaults) {
+    text += fmt::format("\n  ... and {} more", faults.size() - kShownFaults);
+  }
+  return text;
+}
+
+// Names of all values that `wanted` are computed from, themselves included.
+std::unordered_set<std::string_view> names_behind(const std::vector<Value*>& wanted) {
+  std::unordered_set<const Value*> seen(wanted.begin(), wanted.end());
+  std::vector<const Value*> open(wanted.begin(), wanted.end());
+  std::unordered_set<std::string_view> names;
+  while (!open.empty()) {
+    const Value* value = open.back();
+    open.pop_back();
+    names.insert(value->name);
+    if (value->producer == nullptr) continue;
+    for (const auto* values : {&value->producer->inputs(), &value->producer->outputs()}) {
+      for (const Value* other : *values) {
+        if (other != nullptr && seen.insert(other).second) open.push_back(other);
+      }
+    }
+  }
+  return names;
+}
+
+}  // namespace
+
+UnsupportedNode unsupported(const Node& node, Kind kind, std::string reason) {
+  UnsupportedNode result{node.label(), ops::op_label(node.domain, node.op), std::move(reason), "",
+                         kind};
+  for (const Value* value : node.outputs()) {
+    if (value != nullptr && result.output.empty()) result.output = value->name;
+  }
+  return result;
+}
+
+std::string list_unsupported(const std::vector<UnsupportedNode>& missing) {
+  const std::string operators = list_operators(missing);
+  std::vector<std::string> faults;
+  for (const UnsupportedNode& node : missing) {
+    if (node.kind == Kind::kFault) faults.push_back(node.reason);
+  }
+  if (faults.empty()) return operators;
+  const std::string text = faults.size() == 1 ? faults[0] : list_faults(faults);
+  return operators.empty() ? text : operators + "\nbesides, " + text;
+}
+
+void require_supported(const PassContext& context, const std::vector<Value*>& wanted) {
+  if (context.unsupported.empty()) return;
+  const std::unordered_set<std::string_view> needed = names_behind(wanted);
   std::vector<UnsupportedNode> missing = context.unsupported;
-  std::erase_if(missing, [&](const UnsupportedNode& node) { return !alive.contains(node.node); });
-  if (!missing.empty()) throw Error(list_unsupported(missing));
+  std::erase_if(missing,
+                [&](const UnsupportedNode& node) { return !needed.contains(node.output); });
+  if (!missing.empty()) throw UnsupportedError(missing);
+}
+
+bool check_supported(graph::Graph& graph, PassContext& context) {
+  std::vector<Value*> wanted = graph.outputs();
+  for (const graph::Binding& binding : graph.bindings()) wanted.push_back(binding.next);
+  require_supported(context, wanted);
   return false;
 }
 

@@ -1,5 +1,7 @@
 #include "passes/fold.h"
 
+#include <algorithm>
+
 #include "graph/support/error.h"
 #include "ops/core/infer.h"
 #include "ops/core/kernel.h"
@@ -20,14 +22,6 @@ bool may_be_parameter(const Value& value) {
          value.origin.kind != graph::Origin::Kind::kNodeOutput;
 }
 
-bool outputs_small(const Node& node) {
-  for (const Value* value : node.outputs()) {
-    if (value == nullptr) continue;
-    if (!value->type.is_static() || value->type.numel() > kMaxFoldedElements) return false;
-  }
-  return true;
-}
-
 bool is_pure(const Node& node) {
   const ops::OpDef* op = ops::OpRegistry::get().find(node);
   return op != nullptr && op->pure;
@@ -42,27 +36,50 @@ bool reads_only_shapes(const Node& node) {
   return true;
 }
 
+template <class Predicate>
+bool all_inputs(const Node& node, Predicate&& predicate) {
+  return std::all_of(node.inputs().begin(), node.inputs().end(),
+                     [&](const Value* value) { return value == nullptr || predicate(*value); });
+}
+
 }  // namespace
 
-bool folds_as_shape_arithmetic(const Node& node) {
-  if (!is_pure(node) || !outputs_small(node)) return false;
-  if (reads_only_shapes(node)) return true;
-  for (const Value* value : node.inputs()) {
-    if (value != nullptr && (!value->is_constant() || may_be_parameter(*value))) return false;
-  }
+bool Folder::fold_shape_arithmetic(Node& node) {
+  if (!is_pure(node)) return false;
+  const bool constant = reads_only_shapes(node) || all_inputs(node, [](const Value& value) {
+                          return value.is_constant() && !may_be_parameter(value);
+                        });
+  if (!constant || !affords(node)) return false;
+  evaluate(node);
   return true;
 }
 
-bool folds(const Node& node) {
-  if (!is_pure(node) || !outputs_small(node)) return false;
-  if (reads_only_shapes(node)) return true;
-  for (const Value* value : node.inputs()) {
-    if (value != nullptr && !value->is_constant()) return false;
-  }
+bool Folder::fold(Node& node) {
+  if (!is_pure(node)) return false;
+  const bool constant = reads_only_shapes(node) ||
+                        all_inputs(node, [](const Value& value) { return value.is_constant(); });
+  if (!constant || !affords(node)) return false;
+  evaluate(node);
   return true;
 }
 
-void fold_node(graph::Graph& graph, Node& node) {
+// Counts what it grants.
+bool Folder::affords(const Node& node) {
+  int64_t elements = 0;
+  for (const Value* value : node.outputs()) {
+    if (value == nullptr) continue;
+    if (!value->type.is_static() || value->type.numel() > kMaxFoldedElements) return false;
+    elements += value->type.numel();
+  }
+  const ops::OpDef& op = ops::OpRegistry::get().at(node);
+  const double flops = op.flops ? op.flops(ops::KernelRequest::of(node)) : 0.0;
+  if (elements > elements_left_ || flops > flops_left_) return false;
+  elements_left_ -= elements;
+  flops_left_ -= flops;
+  return true;
+}
+
+void Folder::evaluate(Node& node) {
   std::vector<graph::Tensor> inputs;
   for (const Value* value : node.inputs()) {
     inputs.push_back(value != nullptr && value->is_constant() ? value->data : graph::Tensor());
@@ -71,10 +88,10 @@ void fold_node(graph::Graph& graph, Node& node) {
                                                     [&] { return ops::evaluate(node, inputs); });
   for (int slot = 0; slot < node.num_outputs(); ++slot) {
     if (node.output(slot) != nullptr) {
-      replace_by_constant(graph, node, slot, std::move(outputs[slot]));
+      replace_by_constant(graph_, node, slot, std::move(outputs[slot]));
     }
   }
-  graph.remove(&node);
+  graph_.remove(&node);
 }
 
 void replace_by_constant(graph::Graph& graph, Node& node, int slot, graph::Tensor data) {

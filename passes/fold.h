@@ -6,15 +6,27 @@
 
 namespace sardonyx::passes {
 
-// All inputs are constants that can't be parameters (integers, or floats that folding itself made
-// from integers or rank-0 floats), or the node reads only the shapes of its inputs (Shape, Size)
-// and they are known.
-bool folds_as_shape_arithmetic(const graph::Node& node);
-// All inputs are constants.
-bool folds(const graph::Node& node);
-// Evaluates the node with the reference kernels and puts constants in place of its outputs. The
-// node is removed.
-void fold_node(graph::Graph& graph, graph::Node& node);
+// Evaluates nodes with the reference kernels, puts constants in place of their outputs and removes
+// them, up to limits of time and memory: what goes beyond is computed when the graph runs.
+class Folder {
+ public:
+  explicit Folder(graph::Graph& graph) : graph_(graph) {}
+  // Folds when all inputs are constants that can't be parameters (integers, or floats that folding
+  // itself made from integers or rank-0 floats), or when the node reads only the shapes of its
+  // inputs (Shape, Size) and they are known. Returns whether it did. Throws Error "... while
+  // folding node ..." and leaves the node in place.
+  bool fold_shape_arithmetic(graph::Node& node);
+  // The same when all inputs are constants, whatever they are.
+  bool fold(graph::Node& node);
+
+ private:
+  bool affords(const graph::Node& node);
+  void evaluate(graph::Node& node);
+
+  graph::Graph& graph_;
+  int64_t elements_left_ = int64_t{1} << 26;
+  double flops_left_ = 1e10;  // some ten seconds in plain loops
+};
 // Replaces one output by a constant of the same name and origin.
 void replace_by_constant(graph::Graph& graph, graph::Node& node, int slot, graph::Tensor data);
 

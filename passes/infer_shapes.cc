@@ -2,8 +2,12 @@
 // the numbers of the Shape, Gather, Concat chain in front of it before its own shape is known).
 //
 // Nodes that can't be typed are listed in the context, not refused: a branch that the loss doesn't
-// need may hold anything. What the file declares about interior values is only a hint; a
-// contradiction is said once.
+// need may hold anything. Behind a fault no type is known, so that it has no follow-up errors;
+// behind an operator that isn't known the declared types stand. What the file declares about
+// interior values is only a hint elsewhere; a contradiction is said once.
+#include <algorithm>
+#include <unordered_set>
+
 #include "graph/support/error.h"
 #include "ops/core/infer.h"
 #include "ops/core/kernel.h"
@@ -29,21 +33,6 @@ bool contradicts(const TensorType& declared, const TensorType& inferred) {
   return false;
 }
 
-bool inputs_known(const Node& node) {
-  for (const Value* value : node.inputs()) {
-    if (value != nullptr && value->type.dtype == graph::DType::kUndefined) return false;
-  }
-  return true;
-}
-
-void forget_outputs(Node& node) {
-  for (Value* value : node.outputs()) {
-    if (value != nullptr && value->type.dtype == graph::DType::kUndefined) {
-      value->type = TensorType::unranked(graph::DType::kUndefined);
-    }
-  }
-}
-
 // "operator set 17", "version 2 of acme.ops": where an operator was looked for.
 std::string opset_of(const graph::Graph& graph, const Node& node) {
   const auto it = graph.opsets.find(node.domain);
@@ -66,51 +55,107 @@ void check_counts(const Node& node, const ops::OpDef& op) {
   check(op.outputs, node.num_outputs(), "output");
 }
 
+class Inferrer {
+ public:
+  Inferrer(graph::Graph& graph, PassContext& context)
+      : graph_(graph), context_(context), folder_(graph) {
+    for (const UnsupportedNode& node : context.unsupported) faulty_names_.insert(node.output);
+  }
+
+  void run() {
+    std::vector<Node*> nodes;
+    for (Node& node : graph_.nodes()) nodes.push_back(&node);
+    for (Node* node : nodes) visit(*node);
+    if (stale_ == 0) return;
+    context_.notice(
+        fmt::format("{} declared shape{} in the file {} stale (own inference is used): {}", stale_,
+                    stale_ == 1 ? "" : "s", stale_ == 1 ? "is" : "are", example_));
+  }
+
+ private:
+  void visit(Node& node) {
+    const ops::OpDef* op = ops::OpRegistry::get().find(node);
+    if (op == nullptr) {
+      context_.unsupported.push_back(
+          unsupported(node, UnsupportedNode::Kind::kUnknownOperator,
+                      fmt::format("not known (looked for in {})", opset_of(graph_, node))));
+    }
+    if (behind_fault(node)) {
+      spread_fault(node);
+    } else if (op == nullptr || !inputs_known(node)) {
+      forget_undeclared(node);
+    } else if (!context_.collect_fault(node, [&] { infer(node, *op); })) {
+      spread_fault(node);
+    }
+  }
+
+  bool behind_fault(const Node& node) const {
+    const auto faulty = [&](const Value* value) { return faulty_.contains(value); };
+    return std::any_of(node.inputs().begin(), node.inputs().end(), faulty) ||
+           std::any_of(node.outputs().begin(), node.outputs().end(), [&](const Value* value) {
+             return value != nullptr && faulty_names_.contains(value->name);
+           });
+  }
+
+  void spread_fault(Node& node) {
+    for (Value* value : node.outputs()) {
+      if (value == nullptr) continue;
+      value->type = TensorType::unranked(graph::DType::kUndefined);
+      faulty_.insert(value);
+    }
+  }
+
+  static bool inputs_known(const Node& node) {
+    return std::all_of(node.inputs().begin(), node.inputs().end(), [](const Value* value) {
+      return value == nullptr || value->type.dtype != graph::DType::kUndefined;
+    });
+  }
+
+  static void forget_undeclared(Node& node) {
+    for (Value* value : node.outputs()) {
+      if (value != nullptr && value->type.dtype == graph::DType::kUndefined) {
+        value->type = TensorType::unranked(graph::DType::kUndefined);
+      }
+    }
+  }
+
+  void infer(Node& node, const ops::OpDef& op) {
+    check_counts(node, op);
+    std::vector<TensorType> declared;
+    for (const Value* value : node.outputs()) {
+      declared.push_back(value == nullptr ? TensorType() : value->type);
+    }
+    ops::infer_node(node);
+    for (int i = 0; i < node.num_outputs(); ++i) {
+      if (node.output(i) != nullptr) compare(node, *node.output(i), declared[i]);
+    }
+    folder_.fold_shape_arithmetic(node);
+  }
+
+  void compare(const Node& node, const Value& value, const TensorType& declared) {
+    if (!contradicts(declared, value.type)) return;
+    if (graph_.is_output(&value) && declared.rank() != value.type.rank()) {
+      throw Error("graph output '{}' is declared as {}, but node {} computes {}", value.name,
+                  declared.str(), node.label(), value.type.str());
+    }
+    if (stale_++ > 0) return;
+    example_ = fmt::format("'{}' is declared as {}, but is {}", value.name, declared.str(),
+                           value.type.str());
+  }
+
+  graph::Graph& graph_;
+  PassContext& context_;
+  Folder folder_;
+  std::unordered_set<const Value*> faulty_;       // results of faulty nodes and what reads them
+  std::unordered_set<std::string> faulty_names_;  // first results of nodes that were so before
+  int stale_ = 0;
+  std::string example_;
+};
+
 }  // namespace
 
 bool infer_shapes(graph::Graph& graph, PassContext& context) {
-  std::vector<Node*> nodes;
-  for (Node& node : graph.nodes()) nodes.push_back(&node);
-  int stale = 0;
-  std::string example;
-  for (Node* node : nodes) {
-    const ops::OpDef* op = ops::OpRegistry::get().find(*node);
-    if (op == nullptr) {
-      context.unsupported.push_back(
-          {node->label(), ops::op_label(node->domain, node->op),
-           fmt::format("not known (looked for in {})", opset_of(graph, *node))});
-      forget_outputs(*node);
-      continue;
-    }
-    check_counts(*node, *op);
-    if (!inputs_known(*node)) {
-      forget_outputs(*node);
-      continue;
-    }
-    std::vector<TensorType> declared;
-    for (const Value* value : node->outputs()) {
-      declared.push_back(value == nullptr ? TensorType() : value->type);
-    }
-    ops::infer_node(*node);
-    for (int i = 0; i < node->num_outputs(); ++i) {
-      const Value* value = node->output(i);
-      if (value == nullptr || !contradicts(declared[i], value->type)) continue;
-      if (graph.is_output(value) && declared[i].rank() != value->type.rank()) {
-        throw Error("graph output '{}' is declared as {}, but node {} computes {}", value->name,
-                    declared[i].str(), node->label(), value->type.str());
-      }
-      if (stale++ == 0) {
-        example = fmt::format("'{}' is declared as {}, but is {}", value->name, declared[i].str(),
-                              value->type.str());
-      }
-    }
-    if (folds_as_shape_arithmetic(*node)) fold_node(graph, *node);
-  }
-  if (stale > 0) {
-    context.notice(
-        fmt::format("{} declared shape{} in the file {} stale (own inference is used): {}", stale,
-                    stale == 1 ? "" : "s", stale == 1 ? "is" : "are", example));
-  }
+  Inferrer(graph, context).run();
   return true;
 }
 

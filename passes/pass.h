@@ -9,6 +9,7 @@
 
 #include "graph/graph.h"
 #include "graph/onnx_import.h"
+#include "graph/support/error.h"
 #include "passes/options.h"
 #include "passes/target.h"
 
@@ -25,15 +26,29 @@ struct ParameterRow {
   graph::Origin origin;
 };
 
-// A node that can't be run, and why. All of them are collected before anything is refused.
+// A node that can't be run, and why. All of them are collected before anything is refused, and only
+// those that something wanted needs are.
 struct UnsupportedNode {
+  enum class Kind : uint8_t { kUnknownOperator, kFault };
   std::string node;    // Node::label()
   std::string op;      // "ai.example::Foo"
-  std::string reason;  // "the operator is not known", ...
+  std::string reason;  // "not known (...)"; of a fault: the whole message, "while" lines included
+  std::string output;  // name of its first output: labels may repeat, names of values don't
+  Kind kind = Kind::kUnknownOperator;
 };
+UnsupportedNode unsupported(const graph::Node& node, UnsupportedNode::Kind kind,
+                            std::string reason);
 
-// A sentence and one line per operator and reason, with the first nodes of each.
+// Unknown operators: a sentence and one line per operator and reason, with the first nodes of each.
+// Faults: the message of a single one, or all of them.
 std::string list_unsupported(const std::vector<UnsupportedNode>& missing);
+
+// What list_unsupported says, as an error: it needs no line about the pass that found out.
+class UnsupportedError : public Error {
+ public:
+  explicit UnsupportedError(const std::vector<UnsupportedNode>& missing)
+      : Error(list_unsupported(missing)) {}
+};
 
 // What passes hand to each other beside the graph. Values are named, not pointed to: passes may
 // rebuild them.
@@ -43,7 +58,7 @@ struct PassContext {
   const std::vector<graph::Function>* functions = nullptr;  // bodies of model-local functions
 
   std::vector<std::string> notices;  // one line each, for the user
-  // By infer_shapes; an error only where the loss needs them.
+  // By the passes up to fold_constants; an error only where something wanted needs them.
   std::vector<UnsupportedNode> unsupported;
   std::vector<ParameterRow> parameters;  // by mark_trainable
   std::vector<std::pair<std::string, std::string>>
@@ -55,7 +70,23 @@ struct PassContext {
   std::string labels, learning_rate, grad_norm;  // by append_loss, append_optimizer
 
   void notice(std::string line) { notices.push_back(std::move(line)); }
+
+  // Runs `body`, a callable; an Error of it becomes a fault of `node`, which must still exist then.
+  // Returns whether there was none.
+  template <class Body>
+  bool collect_fault(const graph::Node& node, Body&& body) {
+    try {
+      body();
+      return true;
+    } catch (const Error& error) {
+      unsupported.push_back(passes::unsupported(node, UnsupportedNode::Kind::kFault, error.what()));
+      return false;
+    }
+  }
 };
+
+// Throws UnsupportedError with all of context.unsupported that `wanted` depends on, if any.
+void require_supported(const PassContext& context, const std::vector<graph::Value*>& wanted);
 
 // Returns whether it changed the graph.
 using PassFunction = bool (*)(graph::Graph&, PassContext&);

@@ -42,14 +42,22 @@ const Pass& pass_or_throw(std::string_view name) {
   throw Error("there is no pass '{}'{}", name, hint);
 }
 
-// What couldn't be typed is often the cause of what a later pass trips over, so both are said.
+// What can't be run is often the cause of what a later pass trips over, so both are said. An error
+// about nothing else was found before this pass and doesn't name it.
 template <class Body>
-decltype(auto) with_missing_operators(const Pass& pass, const PassContext& context, Body&& body) {
+bool with_pass(const Pass& pass, const PassContext& context, Body&& body) {
+  const auto running = [&] { return fmt::format("running pass {}", pass.name); };
   try {
     return body();
-  } catch (const Error& error) {
-    if (context.unsupported.empty() || pass.name == "check_supported") throw;
+  } catch (const UnsupportedError&) {
+    throw;
+  } catch (Error& error) {
+    error.add_context(running());
+    if (context.unsupported.empty()) throw;
     throw Error("{}\nperhaps because {}", error.what(), list_unsupported(context.unsupported));
+  } catch (InternalError& error) {
+    error.add_context(running());
+    throw;
   }
 }
 
@@ -64,12 +72,10 @@ void run_pipeline(graph::Graph& graph, PassContext& context, const Pipeline& pip
     const auto start = std::chrono::steady_clock::now();
     const auto run = [&] {
       const bool result = pass.run(graph, context);
-      if (instruments.verify) graph::verify(graph, ops::aliases_of);
+      if (instruments.verify) graph::verify(graph, ops::aliases_of, ops::views_of);
       return result;
     };
-    const bool changed = with_missing_operators(pass, context, [&] {
-      return with_context([&] { return fmt::format("running pass {}", pass.name); }, run);
-    });
+    const bool changed = with_pass(pass, context, run);
     const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
     if (instruments.timings != nullptr) {
       instruments.timings->push_back({pass.name, took.count(), changed});

@@ -79,6 +79,13 @@ std::string batch_norm_text(const CheckReport& report) {
   return text;
 }
 
+bool needs_operators(const CheckReport& report) {
+  using Kind = passes::UnsupportedNode::Kind;
+  return std::any_of(
+      report.unsupported.begin(), report.unsupported.end(),
+      [](const passes::UnsupportedNode& node) { return node.kind == Kind::kUnknownOperator; });
+}
+
 std::string facts(const CheckReport& report) {
   std::string text = "\nfacts\n";
   for (const std::string& input : report.inputs) text += fmt::format("  takes {}\n", input);
@@ -91,9 +98,8 @@ std::string facts(const CheckReport& report) {
     text += "  any batch size\n";
   }
   if (report.trainable() && !report.unsupported.empty()) {
-    text +=
-        fmt::format("  {} nodes of unknown operators feed side outputs only and are left alone\n",
-                    report.unsupported.size());
+    text += fmt::format("  {} nodes that can't be run feed side outputs only and are left alone\n",
+                        report.unsupported.size());
   }
   text += batch_norm_text(report);
   if (report.memory) {
@@ -202,7 +208,7 @@ std::string report_text(const CheckReport& report, const runtime::Flags& flags, 
   for (const std::string& notice : report.notices) text += fmt::format("  {}\n", notice);
   if (report.trainable()) {
     text += fmt::format("\ntrain it with\n  {}\n", command(report, flags));
-  } else if (!report.unsupported.empty()) {
+  } else if (needs_operators(report)) {
     text +=
         "\nnext step: `sardonyx ops` lists the operators there are; export the network without the "
         "missing ones, or train on an output in front of them with --output\n";
