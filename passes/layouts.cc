@@ -22,13 +22,19 @@ using graph::Value;
 
 enum class Wish : uint8_t { kPlain, kLanes, kFollow };
 
-Wish wish_of(const Graph& graph, const Node& node, int64_t rows) {
+Wish wish_of(const ops::KernelDef& kernel) {
+  if (kernel.layouts == ops::Layouts::kLanes) return Wish::kLanes;
+  return kernel.layouts == ops::Layouts::kSameAll ? Wish::kFollow : Wish::kPlain;
+}
+
+Wish wish_of(const Graph& graph, const Node& node, int64_t rows, const ops::KernelDef* asked) {
   if (ops::OpRegistry::get().at(node).view) return Wish::kFollow;
   const ops::KernelRequest lanes = request_in_lanes(graph, node, rows);
+  if (asked != nullptr && asked->layouts == ops::Layouts::kPlain) return Wish::kPlain;
+  if (asked != nullptr && !ops::declines(*asked, lanes)) return wish_of(*asked);
   for (const ops::KernelDef* kernel : ops::KernelRegistry::get().find(node.domain, node.op)) {
     if (ops::declines(*kernel, lanes)) continue;
-    if (kernel->layouts == ops::Layouts::kLanes) return Wish::kLanes;
-    if (kernel->layouts == ops::Layouts::kSameAll) return Wish::kFollow;
+    if (wish_of(*kernel) != Wish::kPlain) return wish_of(*kernel);
   }
   return Wish::kPlain;
 }
@@ -36,8 +42,12 @@ Wish wish_of(const Graph& graph, const Node& node, int64_t rows) {
 class LayoutAssigner {
  public:
   // `behind`: the first node after the region, nullptr when it is the last.
-  LayoutAssigner(Graph& graph, RegionSpec& region, Node* behind)
-      : graph_(graph), region_(region), behind_(behind) {}
+  LayoutAssigner(Lowering& lowering, const PassContext& context, RegionSpec& region, Node* behind)
+      : lowering_(lowering),
+        context_(context),
+        graph_(*lowering.graph),
+        region_(region),
+        behind_(behind) {}
 
   void run() {
     const std::vector<Node*> nodes = region_.nodes;
@@ -50,7 +60,8 @@ class LayoutAssigner {
 
  private:
   void visit(Node* node, Node* next) {
-    Wish wish = wish_of(graph_, *node, region_.block_rows);
+    const ops::KernelDef* asked = asked_kernel(*node, lowering_.keys[node], context_);
+    Wish wish = wish_of(graph_, *node, region_.block_rows, asked);
     if (wish == Wish::kFollow) wish = first_operand_in_lanes(*node) ? Wish::kLanes : Wish::kPlain;
     const bool lanes = wish == Wish::kLanes;
     for (int i = 0; i < node->num_inputs(); ++i) {
@@ -126,6 +137,8 @@ class LayoutAssigner {
     }
   }
 
+  Lowering& lowering_;
+  const PassContext& context_;
   Graph& graph_;
   RegionSpec& region_;
   Node* behind_;
@@ -145,7 +158,7 @@ void assign_layouts(Lowering& lowering, const PassContext& context) {
     if (!blocked && !(everywhere && region.block_rows == 0)) continue;
     Node* behind =
         i + 1 < lowering.regions.size() ? lowering.regions[i + 1].nodes.front() : nullptr;
-    LayoutAssigner(*lowering.graph, region, behind).run();
+    LayoutAssigner(lowering, context, region, behind).run();
   }
 }
 

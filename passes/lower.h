@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <unordered_map>
 #include <vector>
 
@@ -20,7 +21,14 @@ struct Lowering {
   std::unique_ptr<graph::Graph> graph;
   std::vector<RegionSpec> regions;
   std::unordered_map<const graph::Node*, const ops::KernelDef*> kernels;
+  // How options.kernels calls the nodes of the pipeline; the lowering itself adds others.
+  std::unordered_map<const graph::Node*, std::string> keys;
+  std::vector<std::string> notices;
 };
+
+// The kernel that options.kernels names for this node, when it exists on this target; else nullptr.
+const ops::KernelDef* asked_kernel(const graph::Node& node, const std::string& key,
+                                   const PassContext& context);
 
 // Rows of a block for this graph on this target (options.block, or the choice when it is -1); 0: no
 // blocks.

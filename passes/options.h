@@ -97,6 +97,9 @@ struct PipelineOptions {
   int64_t lanes = -1;
   bool direct_only = false;     // --direct-only: no kernel that rounds in another basis (Winograd)
   bool reference_only = false;  // only reference kernels (the oracle of whole-graph tests)
+  // Kernels of an earlier run, as in Plan::kernels. Other nodes, and those whose kernel can't serve
+  // here (a notice of the plan), get the usual choice.
+  std::map<std::string, std::string> kernels;
 };
 
 }  // namespace sardonyx::passes

@@ -132,6 +132,8 @@ struct Plan {
   size_t arena_bytes = 0;
   int threads = 1;
   MemoryReport memory;
+  std::map<std::string, std::string> kernels;  // "Conv -> y" (operator, first output), kernel
+  std::vector<std::string> notices;            // one line each, for the user
 
   int input_index(std::string_view name) const;   // -1 when unknown
   int output_index(std::string_view name) const;  // -1 when unknown

@@ -30,6 +30,8 @@ Session::Session(std::shared_ptr<const graph::Model> model, SessionOptions optio
     : model_(std::move(model)), options_(std::move(options)) {
   imported_ = graph::import_model(model_);
   add_notices(imported_.notices);
+  if (options_.pipeline.block < 0) options_.pipeline.block = options_.replay.block;
+  if (options_.pipeline.lanes < 0) options_.pipeline.lanes = options_.replay.lanes;
   const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   device_ = make_device(options_.device, options_.threads > 0 ? options_.threads : cores);
 }
@@ -64,7 +66,10 @@ passes::PassContext Session::context_for(const PlanKey& key) const {
   context.options.batch = key.rows;
   context.target = device_.get();
   context.functions = &imported_.functions;
-  if (key.kind == Kind::kTrain) context.options.mode = passes::Mode::kTrain;
+  if (key.kind == Kind::kTrain) {
+    context.options.mode = passes::Mode::kTrain;
+    context.options.kernels = replayed_kernels(key);
+  }
   if (key.kind == Kind::kEval) context.options.mode = passes::Mode::kEval;
   if (key.kind == Kind::kForward || key.kind == Kind::kGradient) {
     context.options.mode = forward_mode_;
@@ -92,6 +97,7 @@ std::unique_ptr<Session::Loaded> Session::make_plan(const PlanKey& key,
   std::unique_ptr<graph::Graph> graph = build(key, loaded->context);
   loaded->context.options.block = passes::choose_block(*graph, loaded->context);
   loaded->plan = passes::lower(std::move(graph), loaded->context, states);
+  add_notices(loaded->plan->notices);
   return loaded;
 }
 

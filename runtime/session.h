@@ -21,6 +21,7 @@
 #include "passes/lower.h"
 #include "passes/pass_manager.h"
 #include "runtime/devices/device.h"
+#include "runtime/kernel_choices.h"
 
 namespace sardonyx::runtime {
 
@@ -29,6 +30,7 @@ struct SessionOptions {
   std::string device = "cpu";
   int threads = 0;  // 0: all cores
   uint64_t seed = 0;
+  KernelChoices replay;  // from a checkpoint; a kernel that can't serve here gives a notice
   // Called after each pass of the first pipeline that runs ("--dump"-style tools).
   passes::Instruments instruments;
 };
@@ -67,6 +69,12 @@ struct Examination {
   std::vector<passes::UnsupportedNode> unsupported;
   graph::TensorType scores;  // what the loss reads; undefined when that wasn't found
   std::string error;         // why it stopped; "" when it didn't
+};
+
+// A state as a checkpoint keeps it, in the compute type.
+struct SavedState {
+  std::string name;
+  graph::TensorType type;
 };
 
 class Session {
@@ -118,6 +126,12 @@ class Session {
   graph::Tensor state(const std::string& name) const;
   // Throws Error when the name, the shape or the type doesn't fit.
   void set_state(const std::string& name, const graph::Tensor& value);
+  // What lives across steps, known after prepare_training: all states but accumulators.
+  std::vector<SavedState> saved_states() const;
+  // Sets exactly those and the number of steps done. Throws Error with every tensor that is
+  // missing, unknown or of another type; nothing is changed then.
+  void restore(const std::vector<std::pair<std::string, graph::Tensor>>& values, int64_t steps);
+  KernelChoices kernel_choices() const;  // of the training plans so far
 
   // The user's file with the trained values. Without any step or set_state it is a copy, bit for
   // bit.
@@ -159,6 +173,7 @@ class Session {
   // Adds the plan's states to `states`.
   std::unique_ptr<Loaded> make_plan(const PlanKey& key, passes::StateTable& states);
   passes::PassContext context_for(const PlanKey& key) const;
+  KernelChoices::Table replayed_kernels(const PlanKey& key) const;
   void load_new_states();
   RunArguments bind(const passes::Plan& plan, const passes::PassContext& context,
                     const Batch& batch, int64_t first_row, int64_t rows, double lr);
