@@ -14,12 +14,15 @@
 
 namespace sardonyx::runtime {
 
+struct RunState;
+
 // Known before the first step.
 struct RunInfo {
   std::string model;  // for titles
-  int64_t first_epoch = 1, epochs = 1;
+  int64_t epochs = 1;
   int64_t steps_per_epoch = 0, total_steps = 0;
-  int64_t samples = 0;  // of the training set
+  int64_t steps_before = 0;  // done when a resumed run begins
+  int64_t samples = 0;       // of the training set
   int64_t parameters = 0;
   std::string unit = "images";  // what a sample is called in "images/s"
 };
@@ -60,6 +63,9 @@ class TrainListener {
   virtual void step(const StepRecord&) {}
   virtual void evaluation_begins() {}
   virtual void epoch(const EpochRecord&) {}
+  // Behind each step, or behind the records of the epoch that it ends: where a run may be left and
+  // taken up again.
+  virtual void border(const RunState&) {}
   virtual void end(const RunSummary&) {}
 };
 

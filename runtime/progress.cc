@@ -82,8 +82,8 @@ void ProgressBar::begin(const RunInfo& info) {
 }
 
 void ProgressBar::step(const StepRecord& record) {
-  if (record.step_in_epoch == 1) loss_sum_ = accuracy_sum_ = speed_sum_ = 0;
-  const auto steps = static_cast<double>(record.step_in_epoch);
+  if (record.step_in_epoch == 1) loss_sum_ = accuracy_sum_ = speed_sum_ = 0, summed_ = 0;
+  const auto steps = static_cast<double>(++summed_);
   loss_sum_ += record.loss;
   accuracy_sum_ += record.accuracy.value_or(0.0);
   if (record.images_per_s > 0) speed_sum_ += 1.0 / record.images_per_s;
@@ -91,7 +91,8 @@ void ProgressBar::step(const StepRecord& record) {
   progress_.loss = loss_sum_ / steps;
   if (record.accuracy) progress_.accuracy = accuracy_sum_ / steps;
   progress_.images_per_s = speed_sum_ > 0 ? steps / speed_sum_ : 0;
-  progress_.seconds_left = seconds_since(began_) / static_cast<double>(record.step) *
+  const int64_t done_here = record.step - progress_.info.steps_before;
+  progress_.seconds_left = seconds_since(began_) / static_cast<double>(done_here) *
                            static_cast<double>(progress_.info.total_steps - record.step);
   if (!visible_ || seconds_since(drawn_) >= kRedrawSeconds) {
     draw(bar_line(progress_, columns(terminal_)));

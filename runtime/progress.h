@@ -46,6 +46,7 @@ class ProgressBar final : public TrainListener {
   Progress progress_;
   Clock::time_point began_, drawn_;
   double loss_sum_ = 0, accuracy_sum_ = 0, speed_sum_ = 0;
+  int64_t summed_ = 0;  // steps; fewer than the epoch's in a run that was resumed inside it
   bool visible_ = false;
 };
 

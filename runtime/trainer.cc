@@ -75,13 +75,6 @@ TrainerOptions trainer_options(const Flags& flags, int64_t baked) {
   return options;
 }
 
-// What one epoch adds up.
-struct Trainer::EpochSums {
-  double loss = 0, weight = 0, correct = 0, lr = 0;
-  int64_t steps = 0, rows = 0;
-  Clock::time_point start = Clock::now(), last = start;  // of the epoch, and end of the last step
-};
-
 Trainer::Trainer(Session& session, const Feed& feed, const FedData& data, TrainerOptions options)
     : session_(session), feed_(feed), data_(data), options_(std::move(options)) {
   CHECK(data_.train != nullptr, "there is nothing to train on");
@@ -96,6 +89,11 @@ Trainer::Trainer(Session& session, const Feed& feed, const FedData& data, Traine
   info_.parameters = data_.parameters;
   info_.unit = sample_word(*data_.train);
   options_.schedule.set_length(info_.steps_per_epoch, info_.total_steps);
+}
+
+void Trainer::resume(const RunState& state) {
+  state_ = state;
+  info_.steps_before = state.step;
 }
 
 SamplerOptions Trainer::sampler_options() const {
@@ -124,27 +122,21 @@ RunSummary Trainer::run(const std::vector<TrainListener*>& listeners,
                         const std::function<bool()>& stop) {
   listeners_ = listeners;
   PrefetchOptions ahead;
-  ahead.batches = info_.total_steps;
-  Prefetcher prefetcher(data_.train, Sampler(data_.train->size(), sampler_options()), ahead);
+  ahead.batches = std::max<int64_t>(info_.total_steps - state_.step, 0);
+  Prefetcher prefetcher(data_.train,
+                        Sampler(data_.train->size(), sampler_options(), state_.position), ahead);
   prepare();
   tell([&](TrainListener& listener) { listener.begin(info_); });
   RunSummary summary;
-  double seconds = 0;
-  for (int64_t epoch = 1; epoch <= info_.epochs && summary.done; ++epoch) {
-    EpochSums sums;
-    summary.done = train_epoch(epoch, prefetcher, stop, sums);
+  summary.best_test_accuracy = state_.best_test_accuracy;
+  for (int64_t epoch = state_.position.epoch + 1; state_.step < info_.total_steps && summary.done;
+       ++epoch) {
+    summary.done = train_epoch(epoch, prefetcher, stop);
     if (!summary.done) break;
-    const EpochRecord record = close_epoch(epoch, sums);
-    seconds += record.seconds;
-    summary.seconds_per_epoch = seconds / static_cast<double>(epoch);
-    if (record.test_accuracy) {
-      summary.best_test_accuracy =
-          std::max(summary.best_test_accuracy.value_or(0.0), *record.test_accuracy);
-    }
-    tell([&](TrainListener& listener) { listener.epoch(record); });
-    summary.done = epoch == info_.epochs || !stop();
+    close_epoch(epoch, summary);
+    summary.done = state_.step == info_.total_steps || !stop();
   }
-  summary.step = step_;
+  summary.step = state_.step;
   summary.devices = {session_.options().device};
   summary.planned_bytes = session_.planned_bytes();
   summary.peak_bytes = peak_rss_bytes();
@@ -152,34 +144,48 @@ RunSummary Trainer::run(const std::vector<TrainListener*>& listeners,
 }
 
 // False: stopped before the epoch's end.
-bool Trainer::train_epoch(int64_t epoch, Prefetcher& prefetcher, const std::function<bool()>& stop,
-                          EpochSums& sums) {
-  for (bool more = true; more && step_ < info_.total_steps;) {
+bool Trainer::train_epoch(int64_t epoch, Prefetcher& prefetcher,
+                          const std::function<bool()>& stop) {
+  last_ = Clock::now();
+  for (bool more = true; more;) {
     const LoadedBatch* loaded = prefetcher.next();
-    CHECK(loaded != nullptr, "the loader ended before step {}", step_ + 1);
-    more = !loaded->last_of_epoch;
-    StepRecord record = step(*loaded, sums);
+    CHECK(loaded != nullptr, "the loader ended before step {}", state_.step + 1);
+    StepRecord record = step(*loaded);
     record.epoch = epoch;
     tell([&](TrainListener& listener) { listener.step(record); });
-    if (stop() && more && step_ < info_.total_steps) return false;
+    more = !loaded->last_of_epoch && state_.step < info_.total_steps;
+    if (more) border();
+    if (more && stop()) return false;
   }
   return true;
 }
 
-StepRecord Trainer::step(const LoadedBatch& loaded, EpochSums& sums) {
-  const double lr = options_.schedule.rate(options_.lr, step_);
+// What listeners do here, such as writing a checkpoint, is no training time.
+void Trainer::border() {
+  const Clock::time_point before = Clock::now();
+  tell([&](TrainListener& listener) { listener.border(state_); });
+  last_ += Clock::now() - before;
+}
+
+StepRecord Trainer::step(const LoadedBatch& loaded) {
+  EpochSums& sums = state_.sums;
+  const double lr = options_.schedule.rate(options_.lr, state_.step);
   const StepResult result =
       session_.train_step(session_batch(feed_, *data_.train, loaded),
                           cut_batch(loaded.slice.count, options_.batch.cut), lr);
   const Clock::time_point now = Clock::now();
-  ++step_;
+  const double seconds = seconds_between(last_, now);
+  last_ = now;
+  ++state_.step;
+  state_.position = loaded.next;
+  sums.seconds += seconds;
   sums.loss += result.loss_sum;
   sums.weight += result.weight;
   sums.correct += result.correct;
   sums.rows += result.rows;
   sums.lr = lr;
   StepRecord record;
-  record.step = step_;
+  record.step = state_.step;
   record.step_in_epoch = ++sums.steps;
   record.loss = result.loss;
   record.lr = lr;
@@ -187,23 +193,40 @@ StepRecord Trainer::step(const LoadedBatch& loaded, EpochSums& sums) {
   if (counts_classes(session_.options().pipeline.loss) && result.weight > 0) {
     record.accuracy = result.correct / result.weight;
   }
-  record.images_per_s =
-      static_cast<double>(result.rows) / std::max(seconds_between(sums.last, now), 1e-9);
-  sums.last = now;
+  record.images_per_s = static_cast<double>(result.rows) / std::max(seconds, 1e-9);
   return record;
 }
 
-EpochRecord Trainer::close_epoch(int64_t epoch, const EpochSums& sums) {
+// The epoch is over, or the run ends inside it.
+void Trainer::close_epoch(int64_t epoch, RunSummary& summary) {
+  const EpochRecord record = epoch_record(epoch);
+  summary.seconds_per_epoch = (state_.seconds + record.seconds) / static_cast<double>(epoch);
+  const bool whole = state_.position.position == 0;
+  if (record.test_accuracy) {
+    auto& best = summary.best_test_accuracy;
+    best = std::max(best.value_or(0.0), *record.test_accuracy);
+    if (whole && epoch % options_.eval_every == 0) state_.best_test_accuracy = best;
+  }
+  if (whole) {
+    state_.seconds += record.seconds;
+    state_.sums = {};
+  }
+  tell([&](TrainListener& listener) { listener.epoch(record); });
+  border();
+}
+
+EpochRecord Trainer::epoch_record(int64_t epoch) {
+  const EpochSums& sums = state_.sums;
   EpochRecord record;
   record.epoch = epoch;
-  record.step = step_;
+  record.step = state_.step;
   record.lr = sums.lr;
   if (sums.weight > 0) {
     record.train_loss = sums.loss / sums.weight;
     const bool classes = counts_classes(session_.options().pipeline.loss);
     if (classes) record.train_accuracy = sums.correct / sums.weight;
   }
-  record.seconds = seconds_between(sums.start, sums.last);
+  record.seconds = sums.seconds;
   record.images_per_s = static_cast<double>(sums.rows) / std::max(record.seconds, 1e-9);
   if (!wants_evaluation(epoch)) return record;
   tell([](TrainListener& listener) { listener.evaluation_begins(); });

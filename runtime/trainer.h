@@ -3,6 +3,7 @@
 // in the listeners.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -14,6 +15,7 @@
 #include "runtime/feed.h"
 #include "runtime/lr_schedule.h"
 #include "runtime/metrics.h"
+#include "runtime/run_state.h"
 #include "runtime/session.h"
 
 namespace sardonyx::runtime {
@@ -43,6 +45,9 @@ class Trainer {
   Trainer(Session& session, const Feed& feed, const FedData& data, TrainerOptions options);
 
   const RunInfo& info() const { return info_; }
+  const RunState& state() const { return state_; }
+  // Before run(): goes on where another run was left; its values must be in the session already.
+  void resume(const RunState& state);
   // Builds all plans. Called by run(); earlier for reports without a step.
   void prepare();
   // Until the end, or until `stop` gives true after a step (then done is false). Everything is
@@ -50,12 +55,12 @@ class Trainer {
   RunSummary run(const std::vector<TrainListener*>& listeners, const std::function<bool()>& stop);
 
  private:
-  struct EpochSums;
   SamplerOptions sampler_options() const;
-  bool train_epoch(int64_t epoch, Prefetcher& prefetcher, const std::function<bool()>& stop,
-                   EpochSums& sums);
-  StepRecord step(const LoadedBatch& loaded, EpochSums& sums);
-  EpochRecord close_epoch(int64_t epoch, const EpochSums& sums);
+  bool train_epoch(int64_t epoch, Prefetcher& prefetcher, const std::function<bool()>& stop);
+  StepRecord step(const LoadedBatch& loaded);
+  void close_epoch(int64_t epoch, RunSummary& summary);
+  EpochRecord epoch_record(int64_t epoch);
+  void border();
   bool wants_evaluation(int64_t epoch) const;
   int64_t largest_micro_batch() const;
   template <class Call>
@@ -69,7 +74,8 @@ class Trainer {
   TrainerOptions options_;
   RunInfo info_;
   std::vector<TrainListener*> listeners_;
-  int64_t step_ = 0;
+  RunState state_;
+  std::chrono::steady_clock::time_point last_;  // end of the last step
 };
 
 }  // namespace sardonyx::runtime

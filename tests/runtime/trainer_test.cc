@@ -21,9 +21,11 @@ struct Recorder : TrainListener {
   RunInfo info;
   std::vector<StepRecord> steps;
   std::vector<EpochRecord> epochs;
+  std::vector<RunState> borders;
   void begin(const RunInfo& run) override { info = run; }
   void step(const StepRecord& record) override { steps.push_back(record); }
   void epoch(const EpochRecord& record) override { epochs.push_back(record); }
+  void border(const RunState& state) override { borders.push_back(state); }
 };
 
 Flags small_run() {
@@ -151,6 +153,80 @@ TEST(Trainer, stops_after_the_step_in_progress) {
   EXPECT_EQ(result.recorder.steps.size(), 2u);
   EXPECT_TRUE(result.recorder.epochs.empty());
   EXPECT_EQ(result.session->steps(), 2);
+}
+
+TEST(Trainer, a_run_that_was_left_inside_an_epoch_goes_on_bit_for_bit) {
+  Flags flags = small_run();
+  flags.epochs = 3;
+  flags.momentum = 0.9;
+  flags.schedule = "cosine";
+  const Result whole = train(flags);
+  const Result left = train(flags, -1, 6);
+  ASSERT_EQ(left.recorder.borders.size(), 6u);
+  const RunState& state = left.recorder.borders.back();
+  EXPECT_EQ(state.step, 6);
+  EXPECT_EQ(state.position, (SamplerPosition{1, 64}));
+  EXPECT_EQ(state.sums.steps, 2);
+
+  Result resumed;
+  resumed.session = open_session(flags);
+  const Feed feed = find_feed(*resumed.session, flags);
+  const FedData data = open_data(*resumed.session, feed, flags, 32, DataUse::kTraining);
+  Trainer trainer(*resumed.session, feed, data, trainer_options(flags, -1));
+  trainer.prepare();
+  std::vector<std::pair<std::string, graph::Tensor>> values;
+  for (const SavedState& saved : left.session->saved_states()) {
+    values.emplace_back(saved.name, left.session->state(saved.name));
+  }
+  resumed.session->restore(values, state.step);
+  trainer.resume(state);
+  resumed.summary = trainer.run({&resumed.recorder}, [] { return false; });
+
+  EXPECT_EQ(resumed.recorder.info.steps_before, 6);
+  ASSERT_EQ(resumed.recorder.steps.size(), 6u);
+  EXPECT_EQ(resumed.recorder.steps[0].step, 7);
+  EXPECT_EQ(resumed.recorder.steps[0].step_in_epoch, 3);
+  for (size_t i = 0; i < 6; ++i) {
+    EXPECT_EQ(resumed.recorder.steps[i].loss, whole.recorder.steps[i + 6].loss) << i;
+    EXPECT_EQ(resumed.recorder.steps[i].lr, whole.recorder.steps[i + 6].lr) << i;
+  }
+  ASSERT_EQ(resumed.recorder.epochs.size(), 2u);
+  EXPECT_EQ(resumed.recorder.epochs[0].train_loss, whole.recorder.epochs[1].train_loss);
+  EXPECT_EQ(resumed.summary.best_test_accuracy, whole.summary.best_test_accuracy);
+  for (const SavedState& saved : whole.session->saved_states()) {
+    EXPECT_TRUE(resumed.session->state(saved.name).identical(whole.session->state(saved.name)))
+        << saved.name;
+  }
+}
+
+TEST(Trainer, borders_lie_behind_steps_and_behind_the_records_of_an_epoch) {
+  Flags flags = small_run();
+  flags.steps = 6;  // 4 + 2
+  const Result result = train(flags);
+  const std::vector<RunState>& borders = result.recorder.borders;
+  ASSERT_EQ(borders.size(), 6u);
+  EXPECT_EQ(borders[3].position, (SamplerPosition{1, 0}));
+  EXPECT_EQ(borders[3].sums, EpochSums{});
+  EXPECT_EQ(borders[3].best_test_accuracy, result.recorder.epochs[0].test_accuracy);
+  // The run's end evaluates inside an epoch; a longer run would not have done that.
+  EXPECT_EQ(borders[5].sums.steps, 2);
+  EXPECT_EQ(borders[5].best_test_accuracy, borders[3].best_test_accuracy);
+}
+
+TEST(Trainer, nothing_is_left_to_do_behind_the_last_step) {
+  const Flags flags = small_run();
+  const Result whole = train(flags);
+  const auto session = open_session(flags);
+  const Feed feed = find_feed(*session, flags);
+  const FedData data = open_data(*session, feed, flags, 32, DataUse::kTraining);
+  Trainer trainer(*session, feed, data, trainer_options(flags, -1));
+  trainer.resume(whole.recorder.borders.back());
+  Recorder recorder;
+  const RunSummary summary = trainer.run({&recorder}, [] { return false; });
+  EXPECT_TRUE(summary.done);
+  EXPECT_EQ(summary.step, 4);
+  EXPECT_TRUE(recorder.steps.empty());
+  EXPECT_EQ(summary.best_test_accuracy, whole.summary.best_test_accuracy);
 }
 
 TEST(Trainer, stop_with_the_last_step_is_a_finished_run) {
