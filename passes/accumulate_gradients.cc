@@ -2,6 +2,9 @@
 // added up in accumulator states "acc/NAME". The first micro-batch overwrites, later ones add:
 // nothing is ever zeroed.
 //
+// A replica without samples has nothing to add: what it would add up is zero, and the forward and
+// backward nodes, which nothing needs any more, go with eliminate_dead.
+//
 // Where the operator that makes a gradient can add to what is there (OpDef::accumulate_input), it
 // does; elsewhere an Accumulate node follows.
 #include <map>
@@ -52,23 +55,36 @@ std::string accumulate(Graph& graph, MicroBatch micro_batch, const std::string& 
   return next->name;
 }
 
+void replace_by_zeros(Graph& graph, std::string& name) {
+  const Value* value = graph.find(name);
+  ops::OpBuilder b(graph);
+  name = b.op("ConstantOfShape", {b.ints(value->type.shape())},
+              {{"value", graph::Tensor(value->type.dtype, {1})}}, "no/" + name)
+             ->name;
+}
+
 }  // namespace
 
 bool accumulate_gradients(Graph& graph, PassContext& context) {
   const MicroBatch micro_batch = context.options.micro_batch;
   if (micro_batch == MicroBatch::kOnly) return false;
-  CHECK(micro_batch != MicroBatch::kNone, "a replica without samples has no gradients to add");
   std::map<std::string, int> accumulators;
   for (const auto& [parameter, gradient] : context.gradients) ++accumulators[gradient];
   for (auto& [parameter, gradient] : context.gradients) {
-    gradient = accumulate(graph, micro_batch, gradient, parameter, accumulators[gradient]);
-  }
-  for (std::string* sum : {&context.loss_sum, &context.loss_weight, &context.correct}) {
-    if (!sum->empty()) *sum = accumulate(graph, micro_batch, *sum, *sum, 1);
+    if (micro_batch == MicroBatch::kNone) {
+      replace_by_zeros(graph, gradient);
+    } else {
+      gradient = accumulate(graph, micro_batch, gradient, parameter, accumulators[gradient]);
+    }
   }
   graph.clear_outputs();
-  for (const std::string* sum : {&context.loss_sum, &context.loss_weight, &context.correct}) {
-    if (!sum->empty()) graph.add_output(graph.find(*sum));
+  for (std::string* sum : context.sums()) {
+    if (micro_batch == MicroBatch::kNone) {
+      replace_by_zeros(graph, *sum);
+    } else {
+      *sum = accumulate(graph, micro_batch, *sum, *sum, 1);
+    }
+    graph.add_output(graph.find(*sum));
   }
   return true;
 }

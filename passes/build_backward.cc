@@ -3,6 +3,9 @@
 // In a training graph the seed is d(loss_sum) = 1 and the wanted values are the parameters. Without
 // a loss (gradient_pipeline, goldens) every seeded output y gets an input "dy" and every wanted
 // value x an output "dx"; a value that no path reaches has the gradient zero.
+#include <map>
+#include <unordered_map>
+
 #include "graph/names.h"
 #include "graph/support/error.h"
 #include "ops/core/op_builder.h"
@@ -50,12 +53,17 @@ void build_for_training(Graph& graph, PassContext& context) {
     if (state->role == graph::StateRole::kParameter) parameters.push_back(state);
   }
   const auto gradients = differentiate(graph, {{loss, one}}, parameters);
+  std::unordered_map<const graph::Node*, int> position;
+  for (const graph::Node& node : graph.nodes()) position.emplace(&node, position.size());
+  std::multimap<int, std::pair<std::string, std::string>> by_completion;
   for (Value* parameter : parameters) {
     const auto it = gradients.find(parameter);
-    if (it != gradients.end()) {
-      context.gradients.emplace_back(parameter->name, it->second->name);
-    }
+    if (it == gradients.end()) continue;
+    const graph::Node* producer = it->second->producer;
+    by_completion.emplace(producer == nullptr ? -1 : position.at(producer),
+                          std::pair(parameter->name, it->second->name));
   }
+  for (auto& [when, gradient] : by_completion) context.gradients.push_back(std::move(gradient));
 }
 
 void build_for_gradients(Graph& graph, PassContext& context) {

@@ -62,12 +62,16 @@ struct PassContext {
   std::vector<UnsupportedNode> unsupported;
   std::vector<ParameterRow> parameters;  // by mark_trainable
   std::vector<std::pair<std::string, std::string>>
-      gradients;                      // parameter, gradient: by build_backward
+      gradients;  // parameter, gradient: by build_backward, in order of completion
   std::string loss_sum, loss_weight;  // by append_loss
   std::string correct, correct_top5;  // rows with the right class (class losses), by append_loss
   std::string logits;                 // what the loss reads, by append_loss
   // Inputs that passes added, and the norm of the gradient: a file may use these names itself.
   std::string labels, learning_rate, grad_norm;  // by append_loss, append_optimizer
+
+  // The names of the loss sum, its weight and the count of correct rows, as far as there are any:
+  // what is added up over micro-batches and replicas beside the gradients.
+  std::vector<std::string*> sums();
 
   void notice(std::string line) { notices.push_back(std::move(line)); }
 

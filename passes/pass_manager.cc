@@ -13,6 +13,12 @@ namespace sardonyx::passes {
 #include "passes/passes.def"
 #undef PASS
 
+std::vector<std::string*> PassContext::sums() {
+  std::vector<std::string*> names{&loss_sum, &loss_weight, &correct};
+  std::erase_if(names, [](const std::string* name) { return name->empty(); });
+  return names;
+}
+
 const std::vector<Pass>& all_passes() {
   static const std::vector<Pass> passes = {
 #define PASS(name, doc) {#name, name, doc},

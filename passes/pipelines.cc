@@ -44,6 +44,7 @@ const Pipeline& training_pipeline() {
       {"build_backward", "gradients graph to graph, only on paths that need one"},
       {"eliminate_common", "gradient rules recompute shared terms; merge them before accumulation"},
       {"accumulate_gradients", "after the gradients exist, before anything consumes them"},
+      {"insert_all_reduce", "sums what the micro-batches added up, once per step"},
       {"append_optimizer", "consumes the accumulated gradients"},
       {"eliminate_dead", "forward values that only a side output used"},
   });

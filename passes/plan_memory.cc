@@ -3,7 +3,7 @@
 // Places are handed out in execution order. A value shares its input's storage when it is a view,
 // when the operator overwrites that input (aliases), or when the kernel may work in place and
 // nobody reads the input again. A result that is bound to a state which nobody reads any more is
-// written straight into the state.
+// written straight into the state, a member of a bucket straight into the bucket.
 #include <algorithm>
 #include <unordered_map>
 
@@ -30,6 +30,12 @@ struct Storage {
   int last = 0;
   int region = -1;  // owner, for local storage
   std::vector<const Value*> values;
+};
+
+// Where a value lives: from byte `begin` of a storage on.
+struct Place {
+  int storage = -1;
+  size_t begin = 0;
 };
 
 class Planner {
@@ -111,9 +117,11 @@ class Planner {
     return static_cast<int>(storages_.size()) - 1;
   }
 
-  void put(const Value* value, int storage) {
-    place_[value] = storage;
-    Storage& s = storages_[storage];
+  int storage_of(const Value* value) const { return place_.at(value).storage; }
+
+  void put(const Value* value, Place place) {
+    place_[value] = place;
+    Storage& s = storages_[place.storage];
     s.values.push_back(value);
     for (const graph::Use& use : value->uses()) {
       const int last = s.space == Space::kLocal ? seq_.at(use.node) : border_last(use.node);
@@ -137,7 +145,7 @@ class Planner {
         storages_[storage].offset = plan_->inputs.size();
         plan_->inputs.push_back({value.name, value.type});
       }
-      put(&value, storage);
+      put(&value, {storage});
     }
   }
 
@@ -146,16 +154,101 @@ class Planner {
       const ops::OpDef& op = ops::OpRegistry::get().at(*node);
       for (int slot = 0; slot < node->num_outputs(); ++slot) {
         const Value* value = node->output(slot);
-        if (value != nullptr) put(value, choose_storage(*node, op, slot, region));
+        if (value != nullptr) put(value, choose_place(*node, op, slot, region));
       }
     }
   }
 
-  int choose_storage(const Node& node, const ops::OpDef& op, int slot, int region) {
-    if (op.view && slot == 0) return place_.at(node.input(0));
+  Place choose_place(const Node& node, const ops::OpDef& op, int slot, int region) {
+    if (op.view && slot == 0) return viewed(node, op);
     for (const auto& [out, in] : ops::aliases_of(node)) {
       if (out == slot && node.input(in) != nullptr) return overwritten(node, in);
     }
+    if (op.joins_at && slot == 0) return join_place(node);
+    if (const Place place = place_in_join(node, slot, region); place.storage >= 0) return place;
+    return {choose_storage(node, slot, region)};
+  }
+
+  Place viewed(const Node& node, const ops::OpDef& op) const {
+    Place place = place_.at(node.input(0));
+    if (op.view_begin) {
+      const size_t size = graph::dtype_size(node.output(0)->type.dtype);
+      place.begin += static_cast<size_t>(op.view_begin(node)) * size;
+    }
+    return place;
+  }
+
+  // --- joins: values that consist of others, which are written where they belong
+
+  Place join_place(const Node& join) {
+    if (const auto it = joins_.find(&join); it != joins_.end()) return {it->second};
+    if (const int states = lie_in_states(join); states >= 0) return {states};
+    return {new_join(join, seq_.at(&join))};
+  }
+
+  int new_join(const Node& join, int first) {
+    return joins_[&join] = new_storage(Space::kArena, join.output(0)->type.bytes(), first);
+  }
+
+  static size_t member_begin(const Node& join, int i) {
+    const std::vector<int64_t> begins = ops::OpRegistry::get().at(join).joins_at(join);
+    return static_cast<size_t>(begins.at(i)) * graph::dtype_size(join.output(0)->type.dtype);
+  }
+
+  // A storage over the states in which all members stand already, in the right order; -1: they
+  // don't.
+  int lie_in_states(const Node& join) {
+    size_t begin = 0;
+    for (int i = 0; i < join.num_inputs(); ++i) {
+      const Place& place = place_.at(join.input(i));
+      const Storage& storage = storages_[place.storage];
+      if (storage.space != Space::kState) return -1;
+      const size_t at = storage.offset + place.begin - member_begin(join, i);
+      if (i > 0 && at != begin) return -1;
+      begin = at;
+    }
+    const int storage = new_storage(Space::kState, join.output(0)->type.bytes(), seq_.at(&join));
+    storages_[storage].offset = begin;
+    return storage;
+  }
+
+  // The place of a result inside the join that takes it; storage -1: it needs one of its own.
+  Place place_in_join(const Node& node, int slot, int region) {
+    const Value* value = node.output(slot);
+    const graph::Use* taker = only_join(value);
+    if (taker == nullptr || ops::carries_batch(graph_, value)) return {};
+    const auto it = joins_.find(taker->node);
+    const int storage =
+        it != joins_.end()
+            ? it->second
+            : new_join(*taker->node, blocked(region) ? first_seq_[region] : seq_.at(&node));
+    return {storage, member_begin(*taker->node, taker->index)};
+  }
+
+  // The one use of a value, or of a view of it, in a join, when all others come before that join
+  // (which is about to be overwritten).
+  const graph::Use* only_join(const Value* value) const {
+    if (graph_.is_output(value) || bound_next(value)) return nullptr;
+    const graph::Use* taker = nullptr;
+    int last = -1;
+    for (const graph::Use& use : value->uses()) {
+      const ops::OpDef& op = ops::OpRegistry::get().at(*use.node);
+      const graph::Use* join = op.joins_at ? &use
+                               : op.view && use.index == 0 && !op.view_begin
+                                   ? only_join(use.node->output(0))
+                                   : nullptr;
+      if (join == nullptr) {
+        last = std::max(last, border_last(use.node));
+      } else if (taker != nullptr) {
+        return nullptr;
+      } else {
+        taker = join;
+      }
+    }
+    return taker != nullptr && last < seq_.at(taker->node) ? taker : nullptr;
+  }
+
+  int choose_storage(const Node& node, int slot, int region) {
     const Value* value = node.output(slot);
     const size_t bytes = type_for(graph_, *value, 0).bytes();
     if (const int state = state_to_write(value); state >= 0) return state;
@@ -171,12 +264,12 @@ class Planner {
     return new_storage(Space::kArena, bytes, first_seq_[region]);
   }
 
-  int overwritten(const Node& node, int in) const {
-    const int storage = place_.at(node.input(in));
-    const Space space = storages_[storage].space;
+  Place overwritten(const Node& node, int in) const {
+    const Place place = place_.at(node.input(in));
+    const Space space = storages_[place.storage].space;
     CHECK(space == Space::kState || space == Space::kArena,
           "node {} overwrites input {}, which is read-only", node.label(), in);
-    return storage;
+    return place;
   }
 
   // The storage of the state that `value` is bound to, if the old value is read by nobody from here
@@ -185,7 +278,7 @@ class Planner {
     for (const graph::Binding& binding : graph_.bindings()) {
       if (binding.next != value || !binding.state->type.same_storage(value->type)) continue;
       const int written = border_first(value->producer);
-      const int storage = place_.at(binding.state);
+      const int storage = storage_of(binding.state);
       const bool read_later = std::any_of(
           storages_[storage].values.begin(), storages_[storage].values.end(), [&](const Value* v) {
             if (graph_.is_output(v) || bound_next(v)) return true;
@@ -204,7 +297,7 @@ class Planner {
     for (const auto& [out, in] : kernel->second->in_place) {
       const Value* value = node.input(in);
       if (out != slot || value == nullptr) continue;
-      const int storage = place_.at(value);
+      const int storage = storage_of(value);
       const Storage& s = storages_[storage];
       if (s.space != space || s.bytes != bytes || taken_by(node, slot, storage)) continue;
       const bool free = std::all_of(s.values.begin(), s.values.end(), [&](const Value* v) {
@@ -222,14 +315,14 @@ class Planner {
   bool taken_by(const Node& node, int slot, int storage) const {
     for (int other = 0; other < slot; ++other) {
       const Value* value = node.output(other);
-      if (value != nullptr && place_.at(value) == storage) return true;
+      if (value != nullptr && storage_of(value) == storage) return true;
     }
     return false;
   }
 
   void extend_to_outputs() {
-    for (const Value* value : graph_.outputs()) storages_[place_.at(value)].last = end_;
-    for (const graph::Binding& b : graph_.bindings()) storages_[place_.at(b.next)].last = end_;
+    for (const Value* value : graph_.outputs()) storages_[storage_of(value)].last = end_;
+    for (const graph::Binding& b : graph_.bindings()) storages_[storage_of(b.next)].last = end_;
   }
 
   // --- kernels and memory
@@ -367,8 +460,8 @@ class Planner {
   // -------------------------------------------------------------------------------------------
   Location locate(const Value* value, int region) const {
     if (value == nullptr) return {};
-    const Storage& s = storages_[place_.at(value)];
-    Location location{s.space, s.offset, 0};
+    const Storage& s = storages_[storage_of(value)];
+    Location location{s.space, s.offset + place_.at(value).begin, 0};
     if (region >= 0 && blocked(region) && s.space != Space::kLocal &&
         ops::carries_batch(graph_, value)) {
       location.block_stride =
@@ -431,8 +524,9 @@ class Planner {
   std::vector<int> first_seq_, last_seq_;
   int end_ = 0;
   std::vector<Storage> storages_;
-  std::unordered_map<const Value*, int> place_;
-  std::map<const Value*, size_t> sum_index_;  // index into the region's sums
+  std::unordered_map<const Value*, Place> place_;
+  std::unordered_map<const Node*, int> joins_;  // storage of a join in the arena
+  std::map<const Value*, size_t> sum_index_;    // index into the region's sums
 };
 
 }  // namespace

@@ -171,6 +171,13 @@ Json to_json(const passes::Plan& plan) {
                     {"liveness_bound_bytes", memory.liveness_bound_bytes},
                     {"without_reuse_bytes", memory.sum_bytes},
                     {"peak_node", memory.peak_node}};
+  json["buckets"] = Json::array();
+  for (const passes::BucketFacts& bucket : passes::buckets(*plan.graph)) {
+    json["buckets"].push_back({{"name", bucket.name},
+                               {"members", bucket.members},
+                               {"bytes", bucket.bytes},
+                               {"ready_after", bucket.ready_after}});
+  }
   json["regions"] = Json::array();
   for (const passes::Region& region : plan.regions) {
     Json entry = {{"blocks", region.blocks},

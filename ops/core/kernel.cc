@@ -131,6 +131,15 @@ std::vector<Tensor> evaluate_accumulating(const Node& node, int slot, std::vecto
   return outputs;
 }
 
+Tensor viewed(const OpDef& op, const Node& node, const Tensor& x) {
+  const TensorType& type = node.output(0)->type;
+  if (!op.view_begin) return x.reshaped(type.shape());
+  Tensor part(type.dtype, type.shape());
+  const size_t begin = static_cast<size_t>(op.view_begin(node)) * graph::dtype_size(type.dtype);
+  std::ranges::copy(x.bytes().subspan(begin, type.bytes()), part.mutable_bytes().begin());
+  return part;
+}
+
 }  // namespace
 
 std::vector<Tensor> evaluate(const Node& node, const std::vector<Tensor>& inputs) {
@@ -144,7 +153,7 @@ std::vector<Tensor> evaluate(const Node& node, const std::vector<Tensor>& inputs
     return evaluate_accumulating(node, op.accumulate_input, inputs);
   }
   if (op.literal) return {op.literal(node)};
-  if (op.view) return {inputs.at(0).reshaped(node.output(0)->type.shape())};
+  if (op.view) return {viewed(op, node, inputs.at(0))};
 
   const auto kernels = KernelRegistry::get().find(node.domain, node.op);
   for (auto it = kernels.rbegin(); it != kernels.rend(); ++it) {  // the reference comes last

@@ -132,6 +132,11 @@ struct OpDef {
   // The output is input 0 under another shape: same bytes, no kernel (Reshape, Flatten, Identity
   // ...).
   bool view = false;
+  // Of a view: the element of input 0 at which the output begins; null: 0.
+  std::function<int64_t(const Node&)> view_begin;
+  // Output 0 consists of the inputs: element of output 0 at which each begins; null: it doesn't.
+  // The planner puts inputs where they belong when it can, the kernel moves the rest.
+  std::function<std::vector<int64_t>(const Node&)> joins_at;
   // The outputs depend on the types of the inputs only (Shape, Size).
   bool reads_only_shapes = false;
   // Output 0 stands in the attributes (Constant): any of its attribute forms -> the tensor, strings

@@ -47,7 +47,8 @@ void set_option(PipelineOptions& options, const std::string& key, const std::str
   static const std::map<std::string, MicroBatch> kMicroBatches = {{"only", MicroBatch::kOnly},
                                                                   {"first", MicroBatch::kFirst},
                                                                   {"middle", MicroBatch::kMiddle},
-                                                                  {"last", MicroBatch::kLast}};
+                                                                  {"last", MicroBatch::kLast},
+                                                                  {"none", MicroBatch::kNone}};
   if (key == "batch") {
     options.batch = std::stoll(value);
   } else if (key == "mode") {
@@ -56,6 +57,14 @@ void set_option(PipelineOptions& options, const std::string& key, const std::str
     options.dtype = graph::dtype_from_name(value);
   } else if (key == "micro_batch") {
     options.micro_batch = kMicroBatches.at(value);
+  } else if (key == "replicas") {
+    options.reduce.replicas = std::stoi(value);
+  } else if (key == "wire") {
+    options.reduce.wire = graph::dtype_from_name(value);
+  } else if (key == "first_bucket_bytes") {
+    options.reduce.first_bucket_bytes = std::stoll(value);
+  } else if (key == "bucket_bytes") {
+    options.reduce.bucket_bytes = std::stoll(value);
   } else if (key == "loss") {
     options.loss.kind = value;
   } else if (key == "loss_output") {
