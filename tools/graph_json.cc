@@ -5,6 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <type_traits>
 
+#include "passes/buckets.h"
+
 namespace sardonyx::tools {
 
 namespace {
