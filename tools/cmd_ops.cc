@@ -1,6 +1,7 @@
 // sardonyx ops: what is known about each operator, from its OpDef and its kernels.
 #include <fmt/format.h>
 
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -100,7 +101,7 @@ Json to_json(const OpDef& op) {
                                {"speed", speed_name(kernel->speed)},
                                {"layouts", layouts_name(kernel->layouts)},
                                {"accumulates", kernel->accumulates},
-                               {"may_decline", kernel->declines != nullptr}});
+                               {"declines", ops::decline_sentences(*kernel)}});
   }
   return json;
 }
@@ -125,12 +126,13 @@ void print_one(const OpDef& op) {
   for (const ops::AttributeDef& attribute : op.attributes) {
     fmt::print("  {:<20} {}\n", attribute.name, attribute.doc);
   }
-  fmt::print("\nkernels (fastest first; the first that accepts runs)\n");
+  fmt::print(
+      "\nkernels (fastest first; the first that accepts runs, below each why it may decline)\n");
   if (op.view) fmt::print("  none needed: the output is the input under another shape\n");
   for (const KernelDef* kernel : kernels_of(op)) {
-    fmt::print("  {:<28} cpu, {}, layout {}{}{}\n", kernel->name, speed_name(kernel->speed),
-               layouts_name(kernel->layouts), kernel->accumulates ? ", adds in place" : "",
-               kernel->declines ? ", declines some requests" : "");
+    fmt::print("  {:<28} cpu, {}, layout {}{}\n", kernel->name, speed_name(kernel->speed),
+               layouts_name(kernel->layouts), kernel->accumulates ? ", adds in place" : "");
+    for (const ops::Refusal& refusal : kernel->declines) fmt::print("    {}\n", refusal.sentence);
   }
 }
 
@@ -144,7 +146,25 @@ void print_table(const std::vector<const OpDef*>& all) {
                kGradient[static_cast<int>(op->gradient.kind)],
                op->view ? "view" : runtime::join(kernels));
   }
-  fmt::print("\n{} operators; `sardonyx ops NAME` tells more about one\n", all.size());
+}
+
+// What the kernels beside the reference decline, once for all operators whose kernels of a name
+// agree.
+void print_refusals(const std::vector<const OpDef*>& all) {
+  std::map<std::pair<std::string, std::vector<std::string>>, std::vector<std::string>> users;
+  for (const OpDef* op : all) {
+    for (const KernelDef* kernel : kernels_of(*op)) {
+      if (kernel->speed == ops::Speed::kReference) continue;
+      users[{kernel->name, ops::decline_sentences(*kernel)}].push_back(
+          ops::op_label(op->domain, op->name));
+    }
+  }
+  fmt::print("\nwhat the kernels beside NAME.ref decline\n");
+  for (const auto& [kernel, operators] : users) {
+    const auto& [name, sentences] = kernel;
+    fmt::print("  {:<28} {}\n", name, runtime::join(operators));
+    for (const std::string& sentence : sentences) fmt::print("    {}\n", sentence);
+  }
 }
 
 // By name, whatever the case of its letters and the domain.
@@ -179,6 +199,8 @@ int run(const std::string& name, bool json) {
     fmt::print("{}\n", list.dump());
   } else if (name.empty()) {
     print_table(chosen);
+    print_refusals(chosen);
+    fmt::print("\n{} operators; `sardonyx ops NAME` tells more about one\n", chosen.size());
   } else {
     for (const OpDef* op : chosen) print_one(*op);
   }

@@ -7,6 +7,7 @@
 #include "ops/core/elementwise.h"
 #include "ops/core/isa.h"
 #include "ops/core/kernel.h"
+#include "ops/core/refusals.h"
 
 namespace sardonyx::ops {
 
@@ -150,15 +151,6 @@ void run_integer_clip(const KernelRequest& request, CpuContext& context) {
   clip_integers<int64_t>(request, context);
 }
 
-std::optional<std::string> declines_integer_clip(const KernelRequest& request) {
-  const DType dtype = request.in[0].dtype;
-  if (dtype != DType::kInt32 && dtype != DType::kInt64) return "takes int32 and int64 only";
-  for (int i : {1, 2}) {
-    if (request.has_in(i) && request.in[i].dtype != dtype) return "bounds must have the type of x";
-  }
-  return std::nullopt;
-}
-
 template <class T>
 const activation::Loops<T>& loops() {
   return best_copy(activation::baseline::loops<T>(), activation::avx2::loops<T>(),
@@ -190,7 +182,7 @@ KernelDef kernel(const Entry& entry, std::string name, Speed speed, Layouts layo
   def.layouts = layouts;
   def.in_place = {{0, 0}};
   if (is_gradient(entry.loop)) def.in_place.emplace_back(0, 1);
-  def.declines = declines_unless_float;
+  def.declines = {unless_float()};
   def.create = simple_kernel([&entry, run](const KernelRequest& request, CpuContext& context) {
     run(entry, request, context);
   });
@@ -216,7 +208,12 @@ void register_activation_cpu(KernelRegistry& kernels) {
   integers.op = "Clip";
   integers.name = "activation.integers";
   integers.in_place = {{0, 0}};
-  integers.declines = declines_integer_clip;
+  integers.declines = {{"takes int32 and int64 only",
+                        [](const KernelRequest& request) {
+                          const DType dtype = request.in[0].dtype;
+                          return dtype != DType::kInt32 && dtype != DType::kInt64;
+                        }},
+                       unless_one_dtype()};
   integers.create = simple_kernel(run_integer_clip);
   kernels.add(integers);
 }

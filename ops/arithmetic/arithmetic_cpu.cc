@@ -8,6 +8,7 @@
 #include "ops/core/elementwise.h"
 #include "ops/core/isa.h"
 #include "ops/core/kernel.h"
+#include "ops/core/refusals.h"
 
 namespace sardonyx::ops {
 
@@ -23,18 +24,6 @@ template <class T>
 const arithmetic::Loops<T>& loops() {
   return best_copy(arithmetic::baseline::loops<T>(), arithmetic::avx2::loops<T>(),
                    arithmetic::avx512::loops<T>());
-}
-
-std::optional<std::string> declines_mixed_types(const KernelRequest& request) {
-  for (const TensorType& type : request.in) {
-    if (type.dtype != request.in[0].dtype) return "takes operands of one type only";
-  }
-  return declines_unless_float(request);
-}
-
-std::optional<std::string> declines_in_lanes(const KernelRequest& request) {
-  if (auto reason = declines_mixed_types(request)) return reason;
-  return declines_broadcast_lanes(request);
 }
 
 int64_t grain_of(Binary op) { return op == Binary::kPow ? kMathGrain : kCheapGrain; }
@@ -225,7 +214,8 @@ KernelDef kernel(const char* domain, const char* op, const char* name, Speed spe
   def.speed = speed;
   def.layouts = layouts;
   def.in_place = {{0, 0}};
-  def.declines = layouts == Layouts::kLanes ? declines_in_lanes : declines_mixed_types;
+  def.declines = {unless_float(), unless_one_dtype()};
+  if (layouts == Layouts::kLanes) def.declines = joined(def.declines, broadcast_lanes_refusals());
   return def;
 }
 

@@ -5,6 +5,7 @@
 #include "ops/core/broadcast.h"
 #include "ops/core/dispatch.h"
 #include "ops/core/kernel.h"
+#include "ops/core/refusals.h"
 
 namespace sardonyx::ops {
 
@@ -163,19 +164,12 @@ void run_sum(const KernelRequest& request, CpuContext& context, double scale) {
   });
 }
 
-std::optional<std::string> declines_others(const KernelRequest& request) {
-  for (const TensorType& type : request.in) {
-    if (!is_dispatched_number(type.dtype)) return "takes float, double and integers only";
-  }
-  return std::nullopt;
-}
-
 void add(KernelRegistry& kernels, const char* domain, const char* op, KernelFunction run) {
   KernelDef def;
   def.domain = domain;
   def.op = op;
   def.name = "arithmetic.ref";
-  def.declines = declines_others;
+  def.declines = {unless_numbers()};
   def.create = simple_kernel(std::move(run));
   kernels.add(std::move(def));
 }

@@ -23,12 +23,6 @@ void run_threaded(const KernelRequest& request, CpuContext& context) {
                [&](int64_t begin, int64_t end) { convert(request, context, begin, end); });
 }
 
-// CastLike's second operand may have any shape, which Layouts::kSameAll would refuse.
-std::optional<std::string> declines_layouts(const KernelRequest& request) {
-  if (request.in[0].layout == request.out[0].layout) return std::nullopt;
-  return "takes operands of equal layout only";
-}
-
 }  // namespace
 
 void register_cast_cpu(KernelRegistry& kernels) {
@@ -41,7 +35,11 @@ void register_cast_cpu(KernelRegistry& kernels) {
     def.name = "cast.threaded";
     def.speed = Speed::kOptimised;
     def.layouts = Layouts::kAny;
-    def.declines = declines_layouts;
+    // CastLike's second operand may have any shape and layout, which Layouts::kSameAll would
+    // refuse.
+    def.declines = {{"takes x and y of equal layout only", [](const KernelRequest& request) {
+                       return !(request.in[0].layout == request.out[0].layout);
+                     }}};
     def.create = simple_kernel(run_threaded);
     kernels.add(std::move(def));
   }

@@ -4,6 +4,7 @@
 #include "ops/core/dispatch.h"
 #include "ops/core/elementwise.h"
 #include "ops/core/kernel.h"
+#include "ops/core/refusals.h"
 
 namespace sardonyx::ops {
 
@@ -53,17 +54,6 @@ struct Xor {
 template <class F>
 void dispatch_operand(DType dtype, F&& f) {
   dispatch_number(dtype == DType::kBool ? DType::kUint8 : dtype, f);
-}
-
-std::optional<std::string> declines_others(const KernelRequest& request) {
-  const DType dtype = request.in[0].dtype;
-  if (dtype == DType::kBool || is_dispatched_number(dtype)) return std::nullopt;
-  return "takes float, double, integers and bool only";
-}
-
-std::optional<std::string> declines_in_lanes(const KernelRequest& request) {
-  if (auto reason = declines_others(request)) return reason;
-  return declines_broadcast_lanes(request);
 }
 
 template <class F>
@@ -163,7 +153,10 @@ KernelDef kernel(const char* op, const char* name, Speed speed) {
   def.op = op;
   def.name = name;
   def.speed = speed;
-  def.declines = declines_others;
+  def.declines = {{"takes float, double, integers and bool only", [](const KernelRequest& request) {
+                     const DType dtype = request.in[0].dtype;
+                     return dtype != DType::kBool && !is_dispatched_number(dtype);
+                   }}};
   return def;
 }
 
@@ -179,18 +172,18 @@ void add(KernelRegistry& kernels, const char* op) {
   KernelDef lanes = fast;
   lanes.name = "compare_select.lanes";
   lanes.layouts = Layouts::kLanes;
-  lanes.declines = declines_in_lanes;
+  lanes.declines = joined(lanes.declines, broadcast_lanes_refusals());
   kernels.add(std::move(fast));
   kernels.add(std::move(lanes));
 }
 
 void add_where(KernelRegistry& kernels) {
   KernelDef reference = kernel("Where", "compare_select.ref", Speed::kReference);
-  reference.declines = nullptr;
+  reference.declines.clear();
   reference.create = simple_kernel(run_where);
   kernels.add(reference);
   KernelDef plain = kernel("Where", "compare_select.broadcast", Speed::kOptimised);
-  plain.declines = nullptr;
+  plain.declines.clear();
   plain.in_place = {{0, 1}, {0, 2}};
   plain.create = [](const KernelRequest& request) {
     return std::make_unique<WhereKernel>(request);
@@ -198,7 +191,7 @@ void add_where(KernelRegistry& kernels) {
   KernelDef lanes = plain;
   lanes.name = "compare_select.lanes";
   lanes.layouts = Layouts::kLanes;
-  lanes.declines = declines_broadcast_lanes;
+  lanes.declines = broadcast_lanes_refusals();
   kernels.add(std::move(plain));
   kernels.add(std::move(lanes));
 }

@@ -1,9 +1,11 @@
 // Kernels of Concat and Split: one strided copy per part, between the part and its place in the
 // whole. Sizes come from the types alone.
 #include <cstring>
+#include <limits>
 
 #include "ops/concat_split/concat_split.h"
 #include "ops/core/axes.h"
+#include "ops/core/refusals.h"
 #include "ops/core/strided.h"
 
 namespace sardonyx::ops {
@@ -118,19 +120,13 @@ class SplitKernel final : public PartsKernel {
 
 // --- Registration
 
-std::optional<std::string> declines_in_lanes(const KernelRequest& request) {
-  if (axis_of(request) == 0) return "axis 0 must stay whole";
-  const bool split = request.node->op == "Split";
-  return declines_unless_lanes(request, split ? 1 : static_cast<int>(request.in.size()));
-}
-
 template <class Strided>
 void add(KernelRegistry& kernels, const std::string& op, const std::string& room,
-         KernelFunction reference) {
+         KernelFunction reference, int data_inputs) {
   KernelDef def;
   def.op = op;
   def.name = room + ".ref";
-  def.declines = declines_unsized;
+  def.declines = {unless_sized()};
   def.create = simple_kernel(std::move(reference));
   kernels.add(def);
 
@@ -142,15 +138,18 @@ void add(KernelRegistry& kernels, const std::string& op, const std::string& room
   def.name = room + ".lanes";
   def.speed = Speed::kOptimised;
   def.layouts = Layouts::kLanes;
-  def.declines = declines_in_lanes;
+  def.declines = {unless_sized(),
+                  unless_in_lanes(data_inputs),
+                  {"axis 0 must stay whole",
+                   [](const KernelRequest& request) { return axis_of(request) == 0; }}};
   kernels.add(def);
 }
 
 }  // namespace
 
 void register_concat_split_cpu(KernelRegistry& kernels) {
-  add<ConcatKernel>(kernels, "Concat", "concat", concat_ref);
-  add<SplitKernel>(kernels, "Split", "split", split_ref);
+  add<ConcatKernel>(kernels, "Concat", "concat", concat_ref, std::numeric_limits<int>::max());
+  add<SplitKernel>(kernels, "Split", "split", split_ref, 1);
 }
 
 }  // namespace sardonyx::ops

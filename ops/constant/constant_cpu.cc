@@ -1,6 +1,7 @@
 // Kernels of Constant, ConstantOfShape, Range and EyeLike: all run once, when they are folded.
 #include <cstring>
 
+#include "ops/core/refusals.h"
 #include "ops/core/strided.h"
 
 namespace sardonyx::ops {
@@ -51,17 +52,19 @@ void range_ref(const KernelRequest& request, CpuContext& context) {
   }
 }
 
-std::optional<std::string> range_declines(const KernelRequest& request) {
-  switch (request.out[0].dtype) {
-    case DType::kFloat32:
-    case DType::kFloat64:
-    case DType::kInt16:
-    case DType::kInt32:
-    case DType::kInt64:
-      return std::nullopt;
-    default:
-      return "takes float, double, int16, int32 and int64";
-  }
+Refusal unless_counted() {
+  return {"makes float, double, int16, int32 and int64 only", [](const KernelRequest& request) {
+            switch (request.out[0].dtype) {
+              case DType::kFloat32:
+              case DType::kFloat64:
+              case DType::kInt16:
+              case DType::kInt32:
+              case DType::kInt64:
+                return false;
+              default:
+                return true;
+            }
+          }};
 }
 
 void eye_ref(const KernelRequest& request, CpuContext& context) {
@@ -78,11 +81,11 @@ void eye_ref(const KernelRequest& request, CpuContext& context) {
 }
 
 void add(KernelRegistry& kernels, const char* op, const char* name, KernelFunction function,
-         std::optional<std::string> (*declines)(const KernelRequest&)) {
+         Refusal refusal) {
   KernelDef def;
   def.op = op;
   def.name = name;
-  def.declines = declines;
+  def.declines = {std::move(refusal)};
   def.create = simple_kernel(std::move(function));
   kernels.add(std::move(def));
 }
@@ -90,10 +93,10 @@ void add(KernelRegistry& kernels, const char* op, const char* name, KernelFuncti
 }  // namespace
 
 void register_constant_cpu(KernelRegistry& kernels) {
-  add(kernels, "Constant", "constant.ref", constant_ref, declines_unsized);
-  add(kernels, "ConstantOfShape", "constant_of_shape.ref", fill_ref, declines_unsized);
-  add(kernels, "Range", "range.ref", range_ref, range_declines);
-  add(kernels, "EyeLike", "eye_like.ref", eye_ref, declines_unsized);
+  add(kernels, "Constant", "constant.ref", constant_ref, unless_sized());
+  add(kernels, "ConstantOfShape", "constant_of_shape.ref", fill_ref, unless_sized());
+  add(kernels, "Range", "range.ref", range_ref, unless_counted());
+  add(kernels, "EyeLike", "eye_like.ref", eye_ref, unless_sized());
 }
 
 }  // namespace sardonyx::ops

@@ -23,12 +23,6 @@ namespace sardonyx::ops {
 
 namespace conv {
 
-std::optional<std::string> declines_type(const KernelRequest& request) {
-  const DType dtype = request.out[0].dtype;
-  if (dtype == DType::kFloat32 || dtype == DType::kFloat64) return std::nullopt;
-  return "computes in float and double only";
-}
-
 namespace {
 
 ConvGeometry geometry(const Node& node, const TensorType& x, const TensorType& w,

@@ -3,8 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
-#include <string>
 #include <vector>
 
 #include "ops/core/kernel.h"
@@ -27,9 +25,6 @@ struct ConvGeometry {
   static ConvGeometry grad_data(const KernelRequest& request);
   static ConvGeometry grad_filter(const KernelRequest& request);
 };
-
-// Sentence for kernels that know only the two float types (ConvGradBias too).
-std::optional<std::string> declines_type(const KernelRequest& request);
 
 void register_conv_dnnl(KernelRegistry& kernels);
 void register_conv_lanes(KernelRegistry& kernels);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ops/conv/conv.h"
+#include "ops/core/refusals.h"
 #include "ops/registry.h"
 
 namespace sardonyx::ops {
@@ -180,7 +181,7 @@ KernelDef reference(const char* domain, const char* op) {
   kernel.domain = domain;
   kernel.op = op;
   kernel.name = "conv.ref";
-  kernel.declines = conv::declines_type;
+  kernel.declines = {unless_float()};
   return kernel;
 }
 

@@ -9,6 +9,7 @@
 
 #include "ops/conv/conv.h"
 #include "ops/core/dnnl.h"
+#include "ops/core/refusals.h"
 
 namespace sardonyx::ops::conv {
 
@@ -329,14 +330,13 @@ class FilterPass final : public Kernel {
 
 using Decode = ConvGeometry (*)(const KernelRequest&);
 
-std::optional<std::string> declines_direct(const KernelRequest& request) {
-  if (request.out[0].dtype != DType::kFloat32) return "computes in float only";
-  const int axes = static_cast<int>(request.in[0].dims.size()) - 2;
-  if (axes > 3) return "knows one to three spatial axes";
-  for (const TensorType* type : {&request.in[0], &request.in[1], &request.out[0]}) {
-    if (type->numel() == 0) return "needs at least one image";
-  }
-  return std::nullopt;
+std::vector<Refusal> direct_refusals() {
+  return {unless_float32(),
+          beyond_axes(3),
+          {"needs at least one image", [](const KernelRequest& request) {
+             return request.in[0].numel() == 0 || request.in[1].numel() == 0 ||
+                    request.out[0].numel() == 0;
+           }}};
 }
 
 // Expected speed of Winograd in tiles of 4x4 against the direct sum, from measurements on one core
@@ -353,20 +353,24 @@ double winograd_gain(const ConvGeometry& g) {
   return g.flops() / kFlopsPerNs / winograd;
 }
 
-std::function<std::optional<std::string>(const KernelRequest&)> declines_winograd(Decode decode) {
-  return [decode](const KernelRequest& request) -> std::optional<std::string> {
-    if (auto reason = declines_direct(request)) return reason;
-    const ConvGeometry g = decode(request);
-    const Window& w = g.window;
-    const std::vector<int64_t> threes{3, 3}, ones{1, 1};
-    if (g.groups > 1 || w.kernel != threes || w.stride != ones || w.dilation != ones) {
-      return "Winograd needs a 3x3 kernel, stride 1 and one group";
-    }
-    if (g.channels % 16 != 0 || g.outputs % 16 != 0) return "Winograd needs channels in sixteens";
-    if (!__builtin_cpu_supports("avx512f")) return "Winograd needs AVX-512";
-    if (winograd_gain(g) < 1.15) return "Winograd does not pay for so few or so small images";
-    return std::nullopt;
+std::vector<Refusal> winograd_refusals(Decode decode) {
+  const auto geometry = [decode](auto&& applies) {
+    return [=](const KernelRequest& request) { return applies(decode(request)); };
   };
+  return joined(
+      direct_refusals(),
+      {{"Winograd needs a 3x3 kernel, stride 1 and one group", geometry([](const ConvGeometry& g) {
+          const std::vector<int64_t> threes{3, 3}, ones{1, 1};
+          return g.groups > 1 || g.window.kernel != threes || g.window.stride != ones ||
+                 g.window.dilation != ones;
+        })},
+       {"Winograd needs channels in sixteens", geometry([](const ConvGeometry& g) {
+          return g.channels % 16 != 0 || g.outputs % 16 != 0;
+        })},
+       {"Winograd needs AVX-512",
+        [](const KernelRequest&) { return !__builtin_cpu_supports("avx512f"); }},
+       {"Winograd does not pay for so few or so small images",
+        geometry([](const ConvGeometry& g) { return winograd_gain(g) < 1.15; })}});
 }
 
 void add_kernels(KernelRegistry& kernels, KernelDef kernel, Pass pass, Decode decode) {
@@ -383,12 +387,12 @@ void add_kernels(KernelRegistry& kernels, KernelDef kernel, Pass pass, Decode de
   // First: where it doesn't decline it is the faster one.
   kernel.name = "conv.onednn_winograd";
   kernel.rounding = Rounding::kTransformed;
-  kernel.declines = declines_winograd(decode);
+  kernel.declines = winograd_refusals(decode);
   kernel.create = creator(Algorithm::kWinograd);
   kernels.add(kernel);
   kernel.name = "conv.onednn";
   kernel.rounding = Rounding::kSum;
-  kernel.declines = declines_direct;
+  kernel.declines = direct_refusals();
   kernel.create = creator(Algorithm::kDirect);
   kernels.add(std::move(kernel));
 }

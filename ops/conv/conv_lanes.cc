@@ -10,6 +10,7 @@
 
 #include "ops/conv/conv.h"
 #include "ops/core/lanes.h"
+#include "ops/core/refusals.h"
 
 namespace sardonyx::ops::conv {
 
@@ -219,14 +220,13 @@ void grad_bias(const KernelRequest& request, CpuContext& context) {
   });
 }
 
-std::optional<std::string> declines_lanes(const KernelRequest& request, const TensorType& x,
-                                          const TensorType& y) {
-  if (auto reason = declines_type(request)) return reason;
-  if (x.rank() > 4) return "knows one or two spatial axes";
-  if (x.layout.lane_count() != kLanes || y.layout.lane_count() != kLanes) {
-    return "takes x and y in lanes of 16 images only";
-  }
-  return std::nullopt;
+bool in_lanes(const TensorType& type) { return type.layout.lane_count() == kLanes; }
+
+std::vector<Refusal> refusals(bool (*operands_in_lanes)(const KernelRequest&)) {
+  return {unless_float(),
+          beyond_axes(2),
+          {"takes x and y in lanes of 16 images only",
+           [=](const KernelRequest& request) { return !operands_in_lanes(request); }}};
 }
 
 // Share of the vector width that oneDNN's blocks of 16 channels use. It has kernels of their own
@@ -273,16 +273,19 @@ KernelDef lanes_kernel(const char* domain, const char* op, Decode decode) {
 
 void register_conv_lanes(KernelRegistry& kernels) {
   KernelDef forward = lanes_kernel<Forward>("", "Conv", ConvGeometry::forward);
-  forward.declines = [](const KernelRequest& r) { return declines_lanes(r, r.in[0], r.out[0]); };
+  forward.declines =
+      refusals([](const KernelRequest& r) { return in_lanes(r.in[0]) && in_lanes(r.out[0]); });
   kernels.add(std::move(forward));
 
   KernelDef data = lanes_kernel<GradData>(kDomain, "ConvGradData", ConvGeometry::grad_data);
-  data.declines = [](const KernelRequest& r) { return declines_lanes(r, r.out[0], r.in[1]); };
+  data.declines =
+      refusals([](const KernelRequest& r) { return in_lanes(r.out[0]) && in_lanes(r.in[1]); });
   kernels.add(std::move(data));
 
   KernelDef filter = lanes_kernel<GradFilter>(kDomain, "ConvGradFilter", ConvGeometry::grad_filter);
   filter.accumulates = true;
-  filter.declines = [](const KernelRequest& r) { return declines_lanes(r, r.in[0], r.in[1]); };
+  filter.declines =
+      refusals([](const KernelRequest& r) { return in_lanes(r.in[0]) && in_lanes(r.in[1]); });
   kernels.add(std::move(filter));
 
   KernelDef bias;
@@ -292,7 +295,7 @@ void register_conv_lanes(KernelRegistry& kernels) {
   bias.speed = Speed::kBest;
   bias.layouts = Layouts::kLanes;
   bias.accumulates = true;
-  bias.declines = declines_type;
+  bias.declines = {unless_float()};
   bias.create = simple_kernel([](const KernelRequest& request, CpuContext& context) {
     dispatch_float(request.out[0].dtype, [&]<class T>() { grad_bias<T>(request, context); });
   });

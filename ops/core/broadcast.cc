@@ -130,21 +130,30 @@ Value* reduce_to_input(GradientContext& context, Value* g, int slot) {
   return GradientContext::shape(g) == to ? g : b.op("Reshape", {g, b.ints(to)});
 }
 
-std::optional<std::string> declines_broadcast_lanes(const KernelRequest& request) {
-  const TensorType& y = request.out.at(0);
-  if (y.layout.plain()) return "the output must carry the batch";
-  for (size_t i = 0; i < request.in.size(); ++i) {
-    const TensorType& x = request.in[i];
-    if (x.dtype == DType::kUndefined) continue;
-    const std::vector<Dim> dims =
-        aligned_dims(*request.node, static_cast<int>(i), x.dims, y.rank());
-    const bool own_rows = dims[0].value != 1 || is_batch_dim(*request.node, dims[0]);
-    if (x.layout.plain() && own_rows) return "an operand has rows but is not in lanes";
-    if (!x.layout.plain() && first_axis(*request.node, static_cast<int>(i), x.rank(), y.rank())) {
-      return "the rows of an operand are not the rows of the output";
+std::vector<Refusal> broadcast_lanes_refusals() {
+  // f(slot, type) holds for some input.
+  const auto any_input = [](const KernelRequest& request, auto&& f) {
+    for (size_t i = 0; i < request.in.size(); ++i) {
+      if (request.has_in(static_cast<int>(i)) && f(static_cast<int>(i), request.in[i])) return true;
     }
-  }
-  return std::nullopt;
+    return false;
+  };
+  return {{"the output must carry the batch",
+           [](const KernelRequest& request) { return request.out.at(0).layout.plain(); }},
+          {"an operand has rows but is not in lanes",
+           [any_input](const KernelRequest& request) {
+             return any_input(request, [&](int slot, const TensorType& x) {
+               const Dim rows = aligned_dims(*request.node, slot, x.dims, request.out[0].rank())[0];
+               return x.layout.plain() && (rows.value != 1 || is_batch_dim(*request.node, rows));
+             });
+           }},
+          {"the rows of an operand are not the rows of the output",
+           [any_input](const KernelRequest& request) {
+             return any_input(request, [&](int slot, const TensorType& x) {
+               return !x.layout.plain() &&
+                      first_axis(*request.node, slot, x.rank(), request.out[0].rank()) != 0;
+             });
+           }}};
 }
 
 BroadcastOffset::BroadcastOffset(const KernelRequest& request, int input)

@@ -7,8 +7,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
-#include <string>
 #include <vector>
 
 #include "ops/core/gradient.h"
@@ -35,9 +33,9 @@ Value* reduce_to_input(GradientContext& context, Value* g, int slot);
 // Dimensions of input `slot` against an output of `rank` axes: ones where it is broadcast.
 std::vector<Dim> aligned_dims(const Node& node, int slot, const std::vector<Dim>& dims, int rank);
 
-// Why a kLanes kernel of a broadcasting operator can't take the request: some operand has rows of
-// its own but is plain, or its rows are not the output's.
-std::optional<std::string> declines_broadcast_lanes(const KernelRequest& request);
+// Refusals of a kLanes kernel of a broadcasting operator: some operand has rows of its own but is
+// plain, or its rows are not the output's.
+std::vector<Refusal> broadcast_lanes_refusals();
 
 // Where reference kernels find the element of input `i` that meets element `at` (row-major) of
 // output 0. Plain layouts.

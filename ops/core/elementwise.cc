@@ -35,15 +35,4 @@ void require_floating(const InferContext& context, int input, const char* constr
                   input, graph::dtype_name(dtype));
 }
 
-std::optional<std::string> declines_unless_float(const KernelRequest& request) {
-  const DType dtype = request.in.at(0).dtype;
-  if (dtype == DType::kFloat32 || dtype == DType::kFloat64) return std::nullopt;
-  return "takes float and double only";
-}
-
-std::optional<std::string> declines_unless_float32(const KernelRequest& request) {
-  if (request.in.at(0).dtype == DType::kFloat32) return std::nullopt;
-  return "takes float only";
-}
-
 }  // namespace sardonyx::ops

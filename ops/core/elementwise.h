@@ -1,9 +1,6 @@
 // What rooms of element-by-element operators share: shape rule, refusals, cutting work into pieces.
 #pragma once
 
-#include <optional>
-#include <string>
-
 #include "ops/core/infer.h"
 #include "ops/core/kernel.h"
 
@@ -20,9 +17,5 @@ void infer_same(InferContext& context);
 void infer_same_shapes(InferContext& context, int first, int last, const char* constraint);
 // Throws "CONSTRAINT: input 0 (X) is int64, expected a floating type".
 void require_floating(const InferContext& context, int input, const char* constraint);
-
-// For KernelDef::declines: input 0 must be float or double.
-std::optional<std::string> declines_unless_float(const KernelRequest& request);
-std::optional<std::string> declines_unless_float32(const KernelRequest& request);
 
 }  // namespace sardonyx::ops

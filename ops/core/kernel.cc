@@ -83,6 +83,10 @@ std::function<std::unique_ptr<Kernel>(const KernelRequest&)> simple_kernel(
 void KernelRegistry::add(KernelDef kernel) {
   CHECK(!kernel.name.empty() && kernel.create != nullptr, "kernel of {} needs name and create",
         kernel.op);
+  for (const Refusal& refusal : kernel.declines) {
+    CHECK(!refusal.sentence.empty() && refusal.applies != nullptr,
+          "kernel {} of {} declines without a sentence", kernel.name, kernel.op);
+  }
   auto& list = kernels_[{kernel.domain, kernel.op}];
   for (const KernelDef& other : list) {
     CHECK(other.name != kernel.name, "kernel {} of {} is registered twice", kernel.name, kernel.op);
@@ -114,7 +118,17 @@ std::vector<const KernelDef*> KernelRegistry::all() const {
 
 std::optional<std::string> declines(const KernelDef& kernel, const KernelRequest& request) {
   if (!layouts_fit(kernel, request)) return layouts_sentence(kernel.layouts);
-  return kernel.declines ? kernel.declines(request) : std::nullopt;
+  for (const Refusal& refusal : kernel.declines) {
+    if (refusal.applies(request)) return refusal.sentence;
+  }
+  return std::nullopt;
+}
+
+std::vector<std::string> decline_sentences(const KernelDef& kernel) {
+  std::vector<std::string> sentences;
+  if (kernel.layouts != Layouts::kAny) sentences.emplace_back(layouts_sentence(kernel.layouts));
+  for (const Refusal& refusal : kernel.declines) sentences.push_back(refusal.sentence);
+  return sentences;
 }
 
 namespace {

@@ -100,6 +100,13 @@ enum class Speed : uint8_t { kReference = 0, kPlain = 10, kOptimised = 20, kBest
 // How a sum of products is rounded: as a sum, or in another basis (Winograd), a few times more.
 enum class Rounding : uint8_t { kSum, kTransformed };
 
+// A reason not to serve a request. `applies` may take for granted that none of the refusals before
+// it in its list does.
+struct Refusal {
+  std::string sentence;  // what the kernel takes, needs or knows
+  std::function<bool(const KernelRequest&)> applies;
+};
+
 struct KernelDef {
   std::string domain, op;
   std::string name;  // "conv.ref", "conv.onednn", "conv.lanes"; unique together with op
@@ -114,9 +121,8 @@ struct KernelDef {
   // Expected speed of a kLanes kernel relative to the best plain one (static cost table); null: 1.
   // A region is blocked into lanes where some node gains.
   std::function<double(const KernelRequest&)> lanes_gain;
-  // Reason for not serving the request; nullopt: accepts. Null function: accepts whatever the
-  // general rules accept.
-  std::function<std::optional<std::string>(const KernelRequest&)> declines;
+  // Beside the general rule (layouts of the operands); the first that applies is the reason.
+  std::vector<Refusal> declines;
   std::function<std::unique_ptr<Kernel>(const KernelRequest&)> create;
 };
 
@@ -166,8 +172,11 @@ class KernelRegistry {
   std::map<std::pair<std::string, std::string>, std::vector<KernelDef>, std::less<>> kernels_;
 };
 
-// The kernel's own `declines` plus the general rules (layouts of the operands). nullopt: accepts.
+// The sentence of the first refusal that applies, the layouts of the operands first. nullopt: the
+// kernel accepts.
 std::optional<std::string> declines(const KernelDef& kernel, const KernelRequest& request);
+// Every sentence with which `declines` may answer, in its order.
+std::vector<std::string> decline_sentences(const KernelDef& kernel);
 
 // Runs `node` once on constant tensors, reference kernel, one thread: constant folding, tests.
 // Inputs left out are undefined tensors. View operators are handled too. Throws Error when no CPU

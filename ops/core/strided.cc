@@ -197,28 +197,4 @@ int64_t offset_of(const std::vector<int64_t>& index, const std::vector<int64_t>&
   return offset;
 }
 
-std::optional<std::string> declines_unsized(const KernelRequest& request) {
-  for (const auto* types : {&request.in, &request.out}) {
-    for (const TensorType& type : *types) {
-      const size_t size = graph::dtype_size(type.dtype);
-      if (type.dtype == DType::kUndefined || (size >= 1 && size <= 8)) continue;
-      return fmt::format("doesn't move elements of type {}", graph::dtype_name(type.dtype));
-    }
-  }
-  return std::nullopt;
-}
-
-std::optional<std::string> declines_unless_lanes(const KernelRequest& request, int data_inputs) {
-  const auto plain = [](const TensorType& type) {
-    return type.dtype != DType::kUndefined && type.layout.lane_count() == 0;
-  };
-  const auto inputs_end =
-      request.in.begin() + std::min<std::ptrdiff_t>(data_inputs, std::ssize(request.in));
-  if (std::any_of(request.in.begin(), inputs_end, plain) ||
-      std::any_of(request.out.begin(), request.out.end(), plain)) {
-    return "takes operands in lanes of 16 images only";
-  }
-  return declines_unsized(request);
-}
-
 }  // namespace sardonyx::ops

@@ -7,8 +7,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
-#include <string>
 #include <vector>
 
 #include "ops/core/kernel.h"
@@ -61,11 +59,5 @@ void for_each_index(const std::vector<int64_t>& dims, F&& f) {
   }
 }
 int64_t offset_of(const std::vector<int64_t>& index, const std::vector<int64_t>& strides);
-
-// `declines` of kernels that move elements of 1, 2, 4 or 8 bytes whatever they mean.
-std::optional<std::string> declines_unsized(const KernelRequest& request);
-// The same for kernels in lanes: also refuses when an output or one of the first `data_inputs`
-// inputs is plain.
-std::optional<std::string> declines_unless_lanes(const KernelRequest& request, int data_inputs);
 
 }  // namespace sardonyx::ops

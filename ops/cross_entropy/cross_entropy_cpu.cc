@@ -7,7 +7,7 @@
 #include <cmath>
 #include <limits>
 
-#include "ops/core/elementwise.h"
+#include "ops/core/refusals.h"
 #include "ops/core/softmax_loops.h"
 #include "ops/cross_entropy/targets.h"
 #include "ops/cross_entropy/units.h"
@@ -174,7 +174,7 @@ void add_loss_kernels(KernelRegistry& kernels) {
     def.domain = form.domain;
     def.op = form.op;
     def.name = "cross_entropy.ref";
-    def.declines = declines_unless_float;
+    def.declines = {unless_float()};
     def.create = simple_kernel(run_form<false>(form));
     kernels.add(def);
     if (!form.softmax) continue;

@@ -1,6 +1,7 @@
 // Kernels of CrossEntropyGrad, NllGrad and CountCorrect.
 #include <cmath>
 
+#include "ops/core/refusals.h"
 #include "ops/cross_entropy/targets.h"
 #include "ops/cross_entropy/units.h"
 
@@ -135,7 +136,7 @@ KernelDef define(const char* op, const char* name, Speed speed, KernelFunction r
   def.op = op;
   def.name = name;
   def.speed = speed;
-  def.declines = declines_unless_float;
+  def.declines = {unless_float()};
   def.create = simple_kernel(std::move(run));
   return def;
 }

@@ -6,6 +6,7 @@
 #include "ops/core/elementwise.h"
 #include "ops/core/isa.h"
 #include "ops/core/random.h"
+#include "ops/core/refusals.h"
 #include "ops/dropout/dropout.h"
 
 namespace sardonyx::ops {
@@ -178,17 +179,6 @@ void run_gradient(const KernelRequest& request, CpuContext& context) {
   });
 }
 
-std::optional<std::string> declines_mixed(const KernelRequest& request) {
-  for (const auto* types : {&request.in, &request.out}) {
-    for (const TensorType& type : *types) {
-      if (type.dtype != DType::kUndefined && !(type.layout == request.in[0].layout)) {
-        return "takes operands of equal layout only";
-      }
-    }
-  }
-  return declines_unless_float(request);
-}
-
 KernelDef define(const char* domain, const char* op, const char* name, Speed speed,
                  Layouts layouts) {
   KernelDef def;
@@ -198,7 +188,7 @@ KernelDef define(const char* domain, const char* op, const char* name, Speed spe
   def.speed = speed;
   def.layouts = layouts;
   def.in_place = {{0, 0}};
-  def.declines = declines_unless_float;
+  def.declines = {unless_float()};
   return def;
 }
 
@@ -206,7 +196,7 @@ KernelDef define(const char* domain, const char* op, const char* name, Speed spe
 
 void register_dropout_cpu(KernelRegistry& kernels) {
   KernelDef def = define("", "Dropout", "dropout.ref", Speed::kReference, Layouts::kPlain);
-  def.declines = nullptr;
+  def.declines.clear();
   def.create = simple_kernel(run_identity);
   kernels.add(def);
   def.name = "dropout.stored";
@@ -223,7 +213,7 @@ void register_dropout_cpu(KernelRegistry& kernels) {
   kernels.add(def);
   def.name = "dropout.lanes";
   def.layouts = Layouts::kLanes;
-  def.declines = declines_mixed;
+  def.declines = {unless_float(), unless_equal_layouts()};
   def.create = make_drop<How::kLanes>;
   kernels.add(def);
 

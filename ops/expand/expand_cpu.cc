@@ -1,5 +1,6 @@
 // Kernels of Expand and Tile. Both are boxes that walk the source with stride 0 along repetitions,
 // so sizes come from the types alone and a block of rows needs nothing special.
+#include "ops/core/refusals.h"
 #include "ops/core/strided.h"
 
 namespace sardonyx::ops {
@@ -69,11 +70,6 @@ void repeat_ref(const KernelRequest& request, CpuContext& context) {
 
 // --- Registration
 
-std::optional<std::string> declines_in_lanes(const KernelRequest& request) {
-  if (request.in[0].rank() != request.out[0].rank()) return "takes operands of equal rank only";
-  return declines_unless_lanes(request, 1);
-}
-
 void add(KernelRegistry& kernels, const char* op, std::string name, Speed speed, Layouts layouts,
          KernelFunction function) {
   KernelDef def;
@@ -81,7 +77,13 @@ void add(KernelRegistry& kernels, const char* op, std::string name, Speed speed,
   def.name = std::move(name);
   def.speed = speed;
   def.layouts = layouts;
-  def.declines = layouts == Layouts::kLanes ? declines_in_lanes : declines_unsized;
+  def.declines = {unless_sized()};
+  if (layouts == Layouts::kLanes) {
+    def.declines.push_back({"takes operands of equal rank only", [](const KernelRequest& request) {
+                              return request.in[0].rank() != request.out[0].rank();
+                            }});
+    def.declines.push_back(unless_in_lanes(1));
+  }
   def.create = simple_kernel(std::move(function));
   kernels.add(std::move(def));
 }

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "ops/core/axes.h"
-#include "ops/core/elementwise.h"
+#include "ops/core/refusals.h"
 #include "ops/core/strided.h"
 #include "ops/gather_scatter/gather_scatter.h"
 
@@ -124,28 +124,23 @@ void gather_grad_rows(const KernelRequest& request, CpuContext& context) {
 }
 
 // Lanes hold the images of one block side by side: an index must be the same for all of them.
-std::optional<std::string> declines_in_lanes(const KernelRequest& request) {
-  if (auto reason = declines_unless_lanes(request, 1)) return reason;
-  if (!request.in[1].layout.plain()) return "indices must not carry the batch";
-  if (front_axis(request.node->get_int("axis", 0), request.out[0].rank()) == 0) {
-    return "axis 0 must stay whole";
-  }
-  return std::nullopt;
-}
-
-std::optional<std::string> grad_declines_in_lanes(const KernelRequest& request) {
-  if (auto reason = declines_unless_float(request)) return reason;
-  return declines_in_lanes(request);
+std::vector<Refusal> lanes_refusals(Refusal types) {
+  return {std::move(types),
+          unless_in_lanes(1),
+          {"indices must not carry the batch",
+           [](const KernelRequest& request) { return !request.in[1].layout.plain(); }},
+          {"axis 0 must stay whole", [](const KernelRequest& request) {
+             return front_axis(request.node->get_int("axis", 0), request.out[0].rank()) == 0;
+           }}};
 }
 
 void add(KernelRegistry& kernels, const KernelDef& like, const char* name, Speed speed,
-         Layouts layouts, std::optional<std::string> (*declines)(const KernelRequest&),
-         KernelFunction function) {
+         Layouts layouts, std::vector<Refusal> declines, KernelFunction function) {
   KernelDef def = like;
   def.name = name;
   def.speed = speed;
   def.layouts = layouts;
-  def.declines = declines;
+  def.declines = std::move(declines);
   def.create = simple_kernel(std::move(function));
   kernels.add(std::move(def));
 }
@@ -155,23 +150,23 @@ void add(KernelRegistry& kernels, const KernelDef& like, const char* name, Speed
 void register_gather_scatter_cpu(KernelRegistry& kernels) {
   KernelDef gather;
   gather.op = "Gather";
-  add(kernels, gather, "gather.ref", Speed::kReference, Layouts::kPlain, declines_unsized,
+  add(kernels, gather, "gather.ref", Speed::kReference, Layouts::kPlain, {unless_sized()},
       gather_ref);
-  add(kernels, gather, "gather.rows", Speed::kPlain, Layouts::kPlain, declines_unsized,
+  add(kernels, gather, "gather.rows", Speed::kPlain, Layouts::kPlain, {unless_sized()},
       gather_rows);
-  add(kernels, gather, "gather.lanes", Speed::kOptimised, Layouts::kLanes, declines_in_lanes,
-      gather_rows);
+  add(kernels, gather, "gather.lanes", Speed::kOptimised, Layouts::kLanes,
+      lanes_refusals(unless_sized()), gather_rows);
 
   KernelDef grad;
   grad.domain = kDomain;
   grad.op = "GatherGrad";
   grad.accumulates = true;
-  add(kernels, grad, "gather_grad.ref", Speed::kReference, Layouts::kPlain, declines_unless_float,
+  add(kernels, grad, "gather_grad.ref", Speed::kReference, Layouts::kPlain, {unless_float()},
       gather_grad_ref);
-  add(kernels, grad, "gather_grad.rows", Speed::kPlain, Layouts::kPlain, declines_unless_float,
+  add(kernels, grad, "gather_grad.rows", Speed::kPlain, Layouts::kPlain, {unless_float()},
       gather_grad_rows);
   add(kernels, grad, "gather_grad.lanes", Speed::kOptimised, Layouts::kLanes,
-      grad_declines_in_lanes, gather_grad_rows);
+      lanes_refusals(unless_float()), gather_grad_rows);
 
   register_indexed_cpu(kernels);
 }

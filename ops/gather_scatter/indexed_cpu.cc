@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "ops/core/axes.h"
-#include "ops/core/elementwise.h"
+#include "ops/core/refusals.h"
 #include "ops/core/strided.h"
 #include "ops/gather_scatter/gather_scatter.h"
 
@@ -157,22 +157,43 @@ void scatter_nd(const KernelRequest& request, CpuContext& context) {
 
 // --- Registration
 
-std::optional<std::string> declines_reduction(const KernelRequest& request) {
-  if (request.node->get_string("reduction", "none") == "none") return declines_unsized(request);
-  const DType dtype = request.out[0].dtype;
-  if (dtype == DType::kInt32 || dtype == DType::kInt64) return std::nullopt;
-  return declines_unless_float(request);
+Refusal unless_reducible() {
+  return {"reduces float, double, int32 and int64 only", [](const KernelRequest& request) {
+            if (request.node->get_string("reduction", "none") == "none") return false;
+            const DType dtype = request.out[0].dtype;
+            return dtype != DType::kInt32 && dtype != DType::kInt64 &&
+                   unless_float().applies(request);
+          }};
 }
 
-void add(KernelRegistry& kernels, const char* domain, const char* op, const char* name,
-         std::optional<std::string> (*declines)(const KernelRequest&), KernelFunction function) {
+void add(KernelRegistry& kernels, const char* op, const char* name, KernelFunction function) {
   KernelDef def;
-  def.domain = domain;
   def.op = op;
   def.name = name;
-  def.accumulates = def.domain == kDomain;
-  if (def.domain.empty() && declines == declines_reduction) def.in_place = {{0, 0}};
-  def.declines = declines;
+  def.declines = {unless_sized()};
+  def.create = simple_kernel(std::move(function));
+  kernels.add(std::move(def));
+}
+
+void add_gradient(KernelRegistry& kernels, const char* op, const char* name,
+                  KernelFunction function) {
+  KernelDef def;
+  def.domain = kDomain;
+  def.op = op;
+  def.name = name;
+  def.accumulates = true;
+  def.declines = {unless_float()};
+  def.create = simple_kernel(std::move(function));
+  kernels.add(std::move(def));
+}
+
+void add_scatter(KernelRegistry& kernels, const char* op, const char* name,
+                 KernelFunction function) {
+  KernelDef def;
+  def.op = op;
+  def.name = name;
+  def.in_place = {{0, 0}};
+  def.declines = {unless_sized(), unless_reducible()};
   def.create = simple_kernel(std::move(function));
   kernels.add(std::move(def));
 }
@@ -180,15 +201,13 @@ void add(KernelRegistry& kernels, const char* domain, const char* op, const char
 }  // namespace
 
 void register_indexed_cpu(KernelRegistry& kernels) {
-  add(kernels, "", "GatherElements", "gather_elements.ref", declines_unsized, gather_elements);
-  add(kernels, kDomain, "GatherElementsGrad", "gather_elements_grad.ref", declines_unless_float,
-      gather_elements_grad);
-  add(kernels, "", "GatherND", "gather_nd.ref", declines_unsized, gather_nd);
-  add(kernels, kDomain, "GatherNDGrad", "gather_nd_grad.ref", declines_unless_float,
-      gather_nd_grad);
-  add(kernels, "", "ScatterElements", "scatter_elements.ref", declines_reduction, scatter_elements);
-  add(kernels, "", "Scatter", "scatter.ref", declines_reduction, scatter_elements);
-  add(kernels, "", "ScatterND", "scatter_nd.ref", declines_reduction, scatter_nd);
+  add(kernels, "GatherElements", "gather_elements.ref", gather_elements);
+  add(kernels, "GatherND", "gather_nd.ref", gather_nd);
+  add_gradient(kernels, "GatherElementsGrad", "gather_elements_grad.ref", gather_elements_grad);
+  add_gradient(kernels, "GatherNDGrad", "gather_nd_grad.ref", gather_nd_grad);
+  add_scatter(kernels, "ScatterElements", "scatter_elements.ref", scatter_elements);
+  add_scatter(kernels, "Scatter", "scatter.ref", scatter_elements);
+  add_scatter(kernels, "ScatterND", "scatter_nd.ref", scatter_nd);
 }
 
 }  // namespace sardonyx::ops

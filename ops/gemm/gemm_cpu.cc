@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "ops/core/refusals.h"
 #include "ops/gemm/gemm.h"
 
 namespace sardonyx::ops {
@@ -238,17 +239,19 @@ std::unique_ptr<Kernel> make(State state, const Backend& backend, const KernelRe
                                               request.in[0].dtype == DType::kFloat32 ? f32 : f64);
 }
 
+Refusal unless_multiplied(const Backend& backend) {
+  if (backend.f64 == nullptr) return unless_float32();
+  if (backend.f32 != nullptr) return unless_float();
+  return {"takes double only",
+          [](const KernelRequest& request) { return request.in[0].dtype != DType::kFloat64; }};
+}
+
 void add_backend(KernelRegistry& kernels, const Backend& backend) {
   KernelDef def;
   def.name = backend.name;
   def.speed = backend.speed;
   def.accumulates = true;
-  def.declines = [backend](const KernelRequest& request) -> std::optional<std::string> {
-    const DType dtype = request.in[0].dtype;
-    if (dtype == DType::kFloat32 && backend.f32 != nullptr) return std::nullopt;
-    if (dtype == DType::kFloat64 && backend.f64 != nullptr) return std::nullopt;
-    return fmt::format("doesn't multiply {}", graph::dtype_name(dtype));
-  };
+  def.declines = {unless_multiplied(backend)};
   def.op = "Gemm";
   def.create = [backend](const KernelRequest& request) {
     return make(GemmShape::of(request), backend, request, run_gemm<float>, run_gemm<double>);

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "ops/core/lanes.h"
+#include "ops/core/refusals.h"
 #include "ops/gemm/gemm.h"
 
 namespace sardonyx::ops::gemm {
@@ -32,29 +33,36 @@ struct Blocks {
 
 bool in_lanes(const TensorType& type) { return type.layout.lane_count() == kLanes; }
 
-std::optional<std::string> declines_types(const KernelRequest& request) {
-  const DType dtype = request.in[0].dtype;
-  if (dtype == DType::kFloat32 || dtype == DType::kFloat64) return std::nullopt;
-  return fmt::format("doesn't multiply {}", graph::dtype_name(dtype));
+Refusal unless_alpha_one() {
+  return {"takes alpha 1 only",
+          [](const KernelRequest& request) { return request.node->get_float("alpha", 1) != 1; }};
 }
 
-std::optional<std::string> declines_product(const KernelRequest& request, const char* trans_a) {
-  if (!in_lanes(request.in[0]) || !in_lanes(request.out[0]) || in_lanes(request.in[1])) {
-    return "takes a batch times a plain weight only";
-  }
-  if (trans_of(*request.node, trans_a) == Trans::kYes) return "takes no transposed batch";
-  if (request.in[1].rank() != 2) return "takes a weight with two axes only";
-  return declines_types(request);
+std::vector<Refusal> product_refusals(const char* trans_a) {
+  return {unless_float(),
+          {"takes a batch times a plain weight only",
+           [](const KernelRequest& request) {
+             return !in_lanes(request.in[0]) || !in_lanes(request.out[0]) ||
+                    in_lanes(request.in[1]);
+           }},
+          {"takes no transposed batch",
+           [trans_a](const KernelRequest& request) {
+             return trans_of(*request.node, trans_a) == Trans::kYes;
+           }},
+          {"takes a weight with two axes only",
+           [](const KernelRequest& request) { return request.in[1].rank() != 2; }}};
 }
 
-std::optional<std::string> declines_gemm(const KernelRequest& request) {
-  if (request.node->get_float("alpha", 1) != 1) return "takes alpha 1 only";
-  const GemmShape shape = GemmShape::of(request);
-  if (shape.reads_c && (shape.beta != 1 || shape.c_row_stride != 0 || in_lanes(request.in[2]) ||
-                        request.in[2].numel() != shape.product.n)) {
-    return "takes c as one value per column with beta 1 only";
-  }
-  return declines_product(request, "transA");
+std::vector<Refusal> gemm_refusals() {
+  return joined(
+      product_refusals("transA"),
+      {unless_alpha_one(),
+       {"takes c as one value per column with beta 1 only", [](const KernelRequest& request) {
+          const GemmShape shape = GemmShape::of(request);
+          return shape.reads_c &&
+                 (shape.beta != 1 || shape.c_row_stride != 0 || in_lanes(request.in[2]) ||
+                  request.in[2].numel() != shape.product.n);
+        }}});
 }
 
 template <class T>
@@ -154,13 +162,13 @@ void add_lanes_kernels(KernelRegistry& kernels) {
   def.speed = Speed::kBest;
   def.layouts = Layouts::kLanes;
   def.op = "Gemm";
-  def.declines = declines_gemm;
+  def.declines = gemm_refusals();
   def.create = [](const KernelRequest& request) {
     return make<ProductKernel>(request, trans_of(*request.node, "transB"));
   };
   kernels.add(def);
   def.op = "MatMul";
-  def.declines = [](const KernelRequest& request) { return declines_product(request, "trans_a"); };
+  def.declines = product_refusals("trans_a");
   def.create = [](const KernelRequest& request) {
     return make<ProductKernel>(request, trans_of(*request.node, "trans_b"));
   };
@@ -168,15 +176,16 @@ void add_lanes_kernels(KernelRegistry& kernels) {
   def.domain = kDomain;
   def.accumulates = true;
   def.op = "GemmGradWeight";
-  def.declines = [](const KernelRequest& request) -> std::optional<std::string> {
-    if (!in_lanes(request.in[0]) || !in_lanes(request.in[1])) return "takes two batches only";
-    if (request.node->get_float("alpha", 1) != 1) return "takes alpha 1 only";
-    return declines_types(request);
-  };
+  def.declines = {unless_float(),
+                  {"takes two batches only",
+                   [](const KernelRequest& request) {
+                     return !in_lanes(request.in[0]) || !in_lanes(request.in[1]);
+                   }},
+                  unless_alpha_one()};
   def.create = [](const KernelRequest& request) { return make<GradWeightKernel>(request); };
   kernels.add(def);
   def.op = "GemmGradBias";
-  def.declines = declines_types;
+  def.declines = {unless_float()};
   def.create = simple_kernel(run_grad_bias);
   kernels.add(def);
 }

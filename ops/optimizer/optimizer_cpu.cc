@@ -7,6 +7,7 @@
 
 #include "ops/core/elementwise.h"
 #include "ops/core/isa.h"
+#include "ops/core/refusals.h"
 #include "ops/optimizer/optimizer.h"
 
 namespace sardonyx::ops {
@@ -176,7 +177,7 @@ void add_kernel(KernelRegistry& kernels, const char* op, Speed speed, Layouts la
   def.speed = speed;
   def.layouts = layouts;
   def.in_place = std::move(in_place);
-  def.declines = declines_unless_float;
+  def.declines = {unless_float()};
   def.create = std::move(create);
   kernels.add(std::move(def));
 }

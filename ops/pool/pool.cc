@@ -24,10 +24,8 @@ namespace sardonyx::ops {
 
 namespace pool {
 
-std::optional<std::string> declines_type(const KernelRequest& request) {
-  const DType dtype = request.out[0].dtype;
-  if (dtype == DType::kFloat32 || dtype == DType::kFloat64) return std::nullopt;
-  return "computes in float and double only";
+Refusal finding_indices() {
+  return {"finds no indices", [](const KernelRequest& request) { return request.has_out(1); }};
 }
 
 int64_t PoolGeometry::counted(int axis, int64_t out) const {

@@ -3,10 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
-#include <string>
-#include <vector>
-
 #include "ops/core/kernel.h"
 #include "ops/core/window.h"
 
@@ -34,8 +30,7 @@ struct PoolGeometry {
   static PoolGeometry avg_grad(const KernelRequest& request);  // dy in 0, dx out 0
 };
 
-// Sentence for kernels that know only the two float types.
-std::optional<std::string> declines_type(const KernelRequest& request);
+Refusal finding_indices();  // the second output of MaxPool
 
 void register_pool_plain(KernelRegistry& kernels);
 void register_pool_lanes(KernelRegistry& kernels);

@@ -3,6 +3,7 @@
 #include <limits>
 #include <vector>
 
+#include "ops/core/refusals.h"
 #include "ops/pool/pool.h"
 #include "ops/registry.h"
 
@@ -149,18 +150,12 @@ void average_pool_grad_ref(const KernelRequest& request, CpuContext& context) {
   dispatch_float(request.out[0].dtype, [&]<class T>() { average_pool_grad<T>(request, context); });
 }
 
-std::optional<std::string> declines_max_type(const KernelRequest& request) {
-  const DType dtype = request.out[0].dtype;
-  if (dtype == DType::kInt8 || dtype == DType::kUint8) return std::nullopt;
-  return pool::declines_type(request);
-}
-
 KernelDef reference(const char* domain, const char* op, KernelFunction function) {
   KernelDef kernel;
   kernel.domain = domain;
   kernel.op = op;
   kernel.name = "pool.ref";
-  kernel.declines = pool::declines_type;
+  kernel.declines = {unless_float()};
   kernel.create = simple_kernel(std::move(function));
   return kernel;
 }
@@ -170,7 +165,12 @@ KernelDef reference(const char* domain, const char* op, KernelFunction function)
 void register_pool_cpu(KernelRegistry& kernels) {
   for (const char* op : {"MaxPool", "GlobalMaxPool"}) {
     KernelDef kernel = reference("", op, max_pool_ref);
-    kernel.declines = declines_max_type;
+    kernel.declines = {
+        {"takes float, double, int8 and uint8 only", [](const KernelRequest& request) {
+           const DType dtype = request.in[0].dtype;
+           return dtype != DType::kInt8 && dtype != DType::kUint8 &&
+                  unless_float().applies(request);
+         }}};
     kernels.add(std::move(kernel));
   }
   for (const char* op : {"AveragePool", "GlobalAveragePool"}) {

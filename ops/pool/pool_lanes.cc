@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "ops/core/lanes.h"
+#include "ops/core/refusals.h"
 #include "ops/pool/pool.h"
 
 namespace sardonyx::ops::pool {
@@ -154,13 +155,6 @@ class TurnedKernel final : public Kernel {
   int threads_;
 };
 
-std::optional<std::string> declines_lanes(const KernelRequest& request) {
-  if (auto reason = declines_type(request)) return reason;
-  if (request.in[0].rank() > 4) return "knows one or two spatial axes";
-  if (request.has_out(1)) return "finds no indices";
-  return std::nullopt;
-}
-
 using Decode = PoolGeometry (*)(const KernelRequest&);
 
 template <template <class, Work> class K, Work work>
@@ -169,14 +163,12 @@ std::unique_ptr<Kernel> make(const PoolGeometry& g, DType dtype) {
   return std::make_unique<K<double, work>>(g);
 }
 
-std::optional<std::string> declines_turned(const KernelRequest& request, Work work, Decode decode) {
-  if (auto reason = declines_lanes(request)) return reason;
-  const Cells cells(work, lane_shape(decode(request)));
-  const auto size = static_cast<ptrdiff_t>(graph::dtype_size(request.out[0].dtype));
-  if ((cells.a + cells.b + cells.to) * kLanes * size > kMostTurnedBytes) {
-    return "sixteen maps must fit into the second-level cache";
-  }
-  return std::nullopt;
+Refusal beyond_cache(Work work, Decode decode) {
+  return {"sixteen maps must fit into the second-level cache", [=](const KernelRequest& request) {
+            const Cells cells(work, lane_shape(decode(request)));
+            const auto size = static_cast<ptrdiff_t>(graph::dtype_size(request.out[0].dtype));
+            return (cells.a + cells.b + cells.to) * kLanes * size > kMostTurnedBytes;
+          }};
 }
 
 template <Work work>
@@ -187,7 +179,7 @@ void add_kernels(KernelRegistry& kernels, const char* domain, const char* op, De
   kernel.name = "pool.lanes";
   kernel.speed = Speed::kBest;
   kernel.layouts = Layouts::kLanes;
-  kernel.declines = declines_lanes;
+  kernel.declines = {unless_float(), beyond_axes(2), finding_indices()};
   kernel.create = [decode](const KernelRequest& r) {
     return make<LanesKernel, work>(decode(r), r.out[0].dtype);
   };
@@ -196,7 +188,7 @@ void add_kernels(KernelRegistry& kernels, const char* domain, const char* op, De
   kernel.name = "pool.turned";
   kernel.speed = Speed::kOptimised;
   kernel.layouts = Layouts::kPlain;
-  kernel.declines = [decode](const KernelRequest& r) { return declines_turned(r, work, decode); };
+  kernel.declines.push_back(beyond_cache(work, decode));
   kernel.create = [decode](const KernelRequest& r) {
     return make<TurnedKernel, work>(decode(r), r.out[0].dtype);
   };

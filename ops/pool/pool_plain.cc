@@ -8,6 +8,7 @@
 #include <limits>
 #include <vector>
 
+#include "ops/core/refusals.h"
 #include "ops/pool/pool.h"
 
 namespace sardonyx::ops::pool {
@@ -202,13 +203,6 @@ class PlainKernel final : public Kernel {
   Planes planes_;
 };
 
-std::optional<std::string> declines_plain(const KernelRequest& request) {
-  if (auto reason = declines_type(request)) return reason;
-  if (request.in[0].rank() > 5) return "knows one to three spatial axes";
-  if (request.has_out(1)) return "finds no indices";
-  return std::nullopt;
-}
-
 template <Work work>
 void add_plain(KernelRegistry& kernels, const char* domain, const char* op,
                PoolGeometry (*decode)(const KernelRequest&)) {
@@ -217,7 +211,7 @@ void add_plain(KernelRegistry& kernels, const char* domain, const char* op,
   kernel.op = op;
   kernel.name = "pool.plain";
   kernel.speed = Speed::kPlain;
-  kernel.declines = declines_plain;
+  kernel.declines = {unless_float(), beyond_axes(3), finding_indices()};
   kernel.create = [decode](const KernelRequest& request) -> std::unique_ptr<Kernel> {
     const PoolGeometry g = decode(request);
     if (request.out[0].dtype == DType::kFloat32) {

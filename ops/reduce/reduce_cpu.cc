@@ -9,6 +9,7 @@
 #include "ops/core/elementwise.h"
 #include "ops/core/isa.h"
 #include "ops/core/kernel.h"
+#include "ops/core/refusals.h"
 #include "ops/reduce/axes.h"
 #include "ops/reduce/reduce.h"
 
@@ -257,20 +258,20 @@ std::optional<Nest> lanes_nest(const KernelRequest& request) {
   return nest;
 }
 
-constexpr const char* kTooManyGroups = "takes at most two groups of removed axes";
-
-std::optional<std::string> declines_plain(const KernelRequest& request) {
-  if (auto reason = declines_unless_float(request)) return reason;
-  return plain_nest(request) ? std::nullopt : std::optional<std::string>(kTooManyGroups);
+Refusal beyond_two_groups(std::optional<Nest> (*nest)(const KernelRequest&)) {
+  return {"takes at most two groups of removed axes",
+          [nest](const KernelRequest& request) { return !nest(request); }};
 }
 
-std::optional<std::string> declines_lanes(const KernelRequest& request) {
-  if (auto reason = declines_unless_float(request)) return reason;
-  if (request.in[0].layout.plain()) return "the input must carry the batch";
-  if (sums_lanes(request) != request.out[0].layout.plain()) {
-    return "the output must carry the batch where its rows are kept";
-  }
-  return lanes_nest(request) ? std::nullopt : std::optional<std::string>(kTooManyGroups);
+std::vector<Refusal> lanes_refusals() {
+  return {unless_float(),
+          {"the input must carry the batch",
+           [](const KernelRequest& request) { return request.in[0].layout.plain(); }},
+          {"the output must carry the batch where its rows are kept",
+           [](const KernelRequest& request) {
+             return sums_lanes(request) != request.out[0].layout.plain();
+           }},
+          beyond_two_groups(lanes_nest)};
 }
 
 void add(KernelRegistry& kernels, const char* op) {
@@ -279,14 +280,14 @@ void add(KernelRegistry& kernels, const char* op) {
   plain.name = "reduce.sum";
   plain.speed = Speed::kOptimised;
   plain.accumulates = true;
-  plain.declines = declines_plain;
+  plain.declines = {unless_float(), beyond_two_groups(plain_nest)};
   plain.create = [](const KernelRequest& request) {
     return std::make_unique<SumKernel>(*plain_nest(request), request);
   };
   KernelDef lanes = plain;
   lanes.name = "reduce.lanes";
   lanes.layouts = Layouts::kLanes;
-  lanes.declines = declines_lanes;
+  lanes.declines = lanes_refusals();
   lanes.create = [](const KernelRequest& request) -> std::unique_ptr<Kernel> {
     const Nest nest = *lanes_nest(request);
     if (sums_lanes(request)) return std::make_unique<LaneSumKernel>(nest, request);

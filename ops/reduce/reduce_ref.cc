@@ -5,6 +5,7 @@
 
 #include "ops/core/dispatch.h"
 #include "ops/core/kernel.h"
+#include "ops/core/refusals.h"
 #include "ops/reduce/axes.h"
 
 namespace sardonyx::ops {
@@ -133,11 +134,6 @@ void run_prod_gradient(const KernelRequest& request, CpuContext& context) {
   });
 }
 
-std::optional<std::string> declines_others(const KernelRequest& request) {
-  if (is_dispatched_number(request.in.at(0).dtype)) return std::nullopt;
-  return "takes float, double and integers only";
-}
-
 void add(KernelRegistry& kernels, const char* domain, const char* op, bool accumulates,
          KernelFunction run) {
   KernelDef def;
@@ -145,7 +141,7 @@ void add(KernelRegistry& kernels, const char* domain, const char* op, bool accum
   def.op = op;
   def.name = "reduce.ref";
   def.accumulates = accumulates;
-  def.declines = declines_others;
+  def.declines = {unless_numbers()};
   def.create = simple_kernel(std::move(run));
   kernels.add(std::move(def));
 }

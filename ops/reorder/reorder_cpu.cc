@@ -5,6 +5,7 @@
 
 #include "ops/core/kernel.h"
 #include "ops/core/lanes.h"
+#include "ops/core/refusals.h"
 #include "ops/registry.h"
 
 namespace sardonyx::ops {
@@ -104,14 +105,8 @@ void reorder(const KernelRequest& request, CpuContext& context) {
   dispatch_size(x.dtype, [&]<class T>() { turn_any<T>(direction, shape, clear, context); });
 }
 
-std::optional<std::string> declines_reorder(const KernelRequest& request) {
-  for (const TensorType* type : {&request.in[0], &request.out[0]}) {
-    if (!type->layout.plain() && type->layout.lane_count() != kLanes) {
-      return "knows plain and lanes of 16 images only";
-    }
-  }
-  if (graph::dtype_size(request.in[0].dtype) == 0) return "moves numbers only";
-  return std::nullopt;
+bool known(const TensorType& type) {
+  return type.layout.plain() || type.layout.lane_count() == kLanes;
 }
 
 }  // namespace
@@ -122,7 +117,11 @@ void register_reorder_cpu(KernelRegistry& kernels) {
   kernel.op = "Reorder";
   kernel.name = "reorder.ref";
   kernel.layouts = Layouts::kAny;
-  kernel.declines = declines_reorder;
+  kernel.declines = {{"knows plain and lanes of 16 images only",
+                      [](const KernelRequest& request) {
+                        return !known(request.in[0]) || !known(request.out[0]);
+                      }},
+                     unless_sized()};
   kernel.create = simple_kernel(reorder);
   kernels.add(std::move(kernel));
 }

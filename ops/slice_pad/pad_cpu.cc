@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "ops/core/axes.h"
-#include "ops/core/elementwise.h"
+#include "ops/core/refusals.h"
 #include "ops/core/strided.h"
 #include "ops/slice_pad/slice_pad_cpu.h"
 
@@ -264,28 +264,18 @@ class PadGradKernel final : public PadRows {
   std::vector<std::vector<std::vector<int64_t>>> targets_;  // axis, position in dx: positions in dy
 };
 
-std::optional<std::string> axis_0_padded(const KernelRequest& request) {
-  if (pad_axes(request)[0].identity()) return std::nullopt;
-  return "axis 0 must stay whole";
-}
-
-std::optional<std::string> pad_declines_in_lanes(const KernelRequest& request) {
-  if (auto reason = declines_unless_lanes(request, 1)) return reason;
-  return axis_0_padded(request);
-}
-
-std::optional<std::string> grad_declines_in_lanes(const KernelRequest& request) {
-  if (auto reason = declines_unless_float(request)) return reason;
-  return pad_declines_in_lanes(request);
+Refusal when_axis_0_is_padded() {
+  return {"axis 0 must stay whole",
+          [](const KernelRequest& request) { return !pad_axes(request)[0].identity(); }};
 }
 
 }  // namespace
 
 void register_pad_cpu(KernelRegistry& kernels) {
-  add_window_kernels<PadKernel>(kernels, "", "Pad", "pad", pad_ref, declines_unsized,
-                                pad_declines_in_lanes);
+  add_window_kernels<PadKernel>(kernels, "", "Pad", "pad", pad_ref, unless_sized(),
+                                when_axis_0_is_padded());
   add_window_kernels<PadGradKernel>(kernels, kDomain, "PadGrad", "pad_grad", pad_grad_ref,
-                                    declines_unless_float, grad_declines_in_lanes);
+                                    unless_float(), when_axis_0_is_padded());
 }
 
 }  // namespace sardonyx::ops

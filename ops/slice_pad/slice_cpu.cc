@@ -102,22 +102,21 @@ class SliceGradKernel final : public Kernel {
 };
 
 // Blocks of lanes hold whole images: axis 0 is neither cut nor reversed.
-std::optional<std::string> declines_in_lanes(const KernelRequest& request) {
-  if (auto reason = declines_unless_lanes(request, 1)) return reason;
-  const SliceBox box = slice_box(request);
-  const bool whole = box.starts[0] == 0 && box.steps[0] == 1 &&
-                     request.in[0].dims[0].value == request.out[0].dims[0].value;
-  if (!whole) return "axis 0 must stay whole";
-  return std::nullopt;
+Refusal unless_axis_0_is_whole() {
+  return {"axis 0 must stay whole", [](const KernelRequest& request) {
+            const SliceBox box = slice_box(request);
+            return box.starts[0] != 0 || box.steps[0] != 1 ||
+                   request.in[0].dims[0].value != request.out[0].dims[0].value;
+          }};
 }
 
 }  // namespace
 
 void register_slice_cpu(KernelRegistry& kernels) {
-  add_window_kernels<SliceKernel>(kernels, "", "Slice", "slice", slice_ref, declines_unsized,
-                                  declines_in_lanes);
+  add_window_kernels<SliceKernel>(kernels, "", "Slice", "slice", slice_ref, unless_sized(),
+                                  unless_axis_0_is_whole());
   add_window_kernels<SliceGradKernel>(kernels, kDomain, "SliceGrad", "slice_grad", slice_grad_ref,
-                                      declines_unsized, declines_in_lanes);
+                                      unless_sized(), unless_axis_0_is_whole());
 }
 
 }  // namespace sardonyx::ops

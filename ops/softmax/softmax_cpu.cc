@@ -6,6 +6,7 @@
 
 #include "ops/core/elementwise.h"
 #include "ops/core/kernel.h"
+#include "ops/core/refusals.h"
 #include "ops/core/softmax_loops.h"
 #include "ops/softmax/softmax.h"
 
@@ -158,18 +159,6 @@ std::function<std::unique_ptr<Kernel>(const KernelRequest&)> make(Which which) {
   };
 }
 
-std::optional<std::string> declines_lanes(const KernelRequest& request) {
-  if (softmax::first_axis(*request.node, request.in[0].rank()) == 0) {
-    return "takes no sum over the batch";
-  }
-  for (const auto* types : {&request.in, &request.out}) {
-    for (const TensorType& type : *types) {
-      if (!(type.layout == request.in[0].layout)) return "takes operands of equal layout only";
-    }
-  }
-  return declines_unless_float(request);
-}
-
 }  // namespace
 
 void register_softmax_cpu(KernelRegistry& kernels) {
@@ -182,7 +171,7 @@ void register_softmax_cpu(KernelRegistry& kernels) {
       def.in_place.emplace_back(0, 1);
     }
     def.name = "softmax.ref";
-    def.declines = declines_unless_float;
+    def.declines = {unless_float()};
     def.create = make<false>(entry.which);
     kernels.add(def);
     def.name = "softmax.vector";
@@ -191,7 +180,11 @@ void register_softmax_cpu(KernelRegistry& kernels) {
     kernels.add(def);
     def.name = "softmax.lanes";
     def.layouts = Layouts::kLanes;
-    def.declines = declines_lanes;
+    def.declines = {unless_float(),
+                    unless_equal_layouts(),
+                    {"takes no sum over the batch", [](const KernelRequest& request) {
+                       return softmax::first_axis(*request.node, request.in[0].rank()) == 0;
+                     }}};
     kernels.add(def);
   }
 }

@@ -1,5 +1,6 @@
 // Kernels of Transpose. In lanes of 16 images axis 0 must stay; the lane is then one more axis, the
 // innermost of both sides, so whole vectors move.
+#include "ops/core/refusals.h"
 #include "ops/core/strided.h"
 #include "ops/transpose/transpose.h"
 
@@ -42,18 +43,13 @@ class TransposeKernel final : public Kernel {
   StridedCopy copy_;
 };
 
-std::optional<std::string> declines_in_lanes(const KernelRequest& request) {
-  if (permutation(*request.node, request.in[0].rank())[0] != 0) return "axis 0 must stay in place";
-  return declines_unless_lanes(request, 1);
-}
-
 }  // namespace
 
 void register_transpose_cpu(KernelRegistry& kernels) {
   KernelDef ref;
   ref.op = "Transpose";
   ref.name = "transpose.ref";
-  ref.declines = declines_unsized;
+  ref.declines = {unless_sized()};
   ref.create = simple_kernel(transpose_ref);
   kernels.add(ref);
 
@@ -68,7 +64,11 @@ void register_transpose_cpu(KernelRegistry& kernels) {
   KernelDef lanes = tiled;
   lanes.name = "transpose.lanes";
   lanes.layouts = Layouts::kLanes;
-  lanes.declines = declines_in_lanes;
+  lanes.declines = {unless_sized(),
+                    unless_in_lanes(1),
+                    {"axis 0 must stay in place", [](const KernelRequest& request) {
+                       return permutation(*request.node, request.in[0].rank())[0] != 0;
+                     }}};
   kernels.add(lanes);
 }
 

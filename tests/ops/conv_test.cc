@@ -430,7 +430,7 @@ TEST(Conv, onednn_declines_double_and_lanes_decline_plain) {
   for (auto* types : {&run.request.in, &run.request.out}) {
     for (graph::TensorType& type : *types) type.dtype = DType::kFloat64;
   }
-  EXPECT_EQ(*ops::declines(kernel_named(c, "conv.onednn"), run.request), "computes in float only");
+  EXPECT_EQ(*ops::declines(kernel_named(c, "conv.onednn"), run.request), "takes float only");
 }
 
 // Nothing reads the last row and column of y: they may stay uncomputed, and dy counts as zero

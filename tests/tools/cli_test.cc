@@ -225,13 +225,31 @@ TEST_F(Cli, opt_runs_passes_on_files_and_texts) {
 }
 
 TEST_F(Cli, ops_and_env_tell_what_there_is) {
-  EXPECT_TRUE(has(run("ops").out, "Conv "));
+  const Outcome all = run("ops");
+  EXPECT_TRUE(has(all.out, "\nConv  "));
+  EXPECT_TRUE(has(all.out,
+                  "\n  conv.lanes                   Conv, sardonyx::ConvGradData, "
+                  "sardonyx::ConvGradFilter\n"
+                  "    takes batch operands in lanes of 16 images only\n"
+                  "    takes float and double only\n"));
   const Outcome one = run("ops conv");
   EXPECT_EQ(one.code, 0);
   EXPECT_TRUE(has(one.out, "kernel_shape"));
   const Json conv = Json::parse(run("ops Conv --json").out)[0];
   EXPECT_EQ(conv["gradient"]["kind"], "rule");
-  EXPECT_FALSE(conv["kernels"].empty());
+  const Json winograd = {
+      {"name", "conv.onednn_winograd"},
+      {"device", "cpu"},
+      {"speed", "optimised"},
+      {"layouts", "plain"},
+      {"accumulates", false},
+      {"declines",
+       {"takes plain layouts only", "takes float only", "knows one to three spatial axes",
+        "needs at least one image", "Winograd needs a 3x3 kernel, stride 1 and one group",
+        "Winograd needs channels in sixteens", "Winograd needs AVX-512",
+        "Winograd does not pay for so few or so small images"}}};
+  EXPECT_EQ(conv["kernels"][1], winograd);
+  EXPECT_TRUE(has(one.out, "\n    Winograd needs channels in sixteens\n"));
   const Json env = Json::parse(run("env --json").out);
   EXPECT_EQ(env["devices"][0]["name"], "cpu");
   EXPECT_EQ(env["switches"][0]["name"], "SARDONYX_LOG");
