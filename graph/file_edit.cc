@@ -91,6 +91,7 @@ Rope FileEdit::apply(Message kind, Span message) const {
   Reader reader(file_, message);
   while (reader.next()) {
     const Field& f = reader.field();
+    if (dropped_.contains(f.body.begin)) continue;
     const Message child = f.type == Type::kBytes ? wire::child_of(kind, f.number) : Message::kLeaf;
     if (child != Message::kLeaf && touches(f.body)) {
       add_child(out, f, child);
@@ -213,6 +214,7 @@ Rope FileEdit::function_with(const std::string& name, Span message) const {
   Reader reader(file_, message);
   while (reader.next()) {
     const Field& f = reader.field();
+    if (dropped_.contains(f.body.begin)) continue;
     if (f.is(field::kFunctionName, Type::kBytes)) {
       out.add(text_field(f.number, name));
     } else if (f.is(field::kFunctionNode, Type::kBytes) && touches(f.body)) {

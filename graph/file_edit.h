@@ -43,6 +43,7 @@ class FileEdit {
   void rename_function(size_t function, std::string name) {
     note(function), function_names_[function] = std::move(name);
   }
+  void drop(size_t message) { note(message), dropped_.insert(message); }
   // Fields put behind the content of a message: new initializers behind a graph, new functions
   // behind the model.
   void append(size_t message, std::string fields) { note(message), additions_[message] += fields; }
@@ -67,6 +68,7 @@ class FileEdit {
   std::map<size_t, Tensor> floats_;
   std::map<size_t, std::string> function_names_;
   std::map<size_t, std::string> additions_;
+  std::set<size_t> dropped_;
 };
 
 }  // namespace sardonyx::graph

@@ -21,12 +21,14 @@ struct NewValue {
 };
 
 // A change of one node of the file, for the form in which the caller wants it saved (a
-// BatchNormalization in inference form: training_mode 0, one output).
+// BatchNormalization in inference form: training_mode 0, one output). Inside a local function it
+// holds for all its calls.
 struct NodeEdit {
-  Origin node;                          // path and node
+  int32_t function = -1;                // index in the file; -1: the main graph
+  int32_t node = -1;                    // index in that graph or body, in file order
   std::map<std::string, int64_t> ints;  // attributes to set, added when absent
   int keep_inputs = -1;                 // drops the inputs behind these; -1: all stay
-  int keep_outputs = -1;
+  int keep_outputs = -1;                // the dropped ones must have no readers
 };
 
 struct SaveOptions {

@@ -59,6 +59,26 @@ int64_t count_floats(std::span<const std::byte> file, Span attribute) {
   return static_cast<int64_t>(bytes / sizeof(float));
 }
 
+std::set<std::string> outputs_behind(std::span<const std::byte> file, Span node, int keep) {
+  std::set<std::string> names;
+  int output = -1;
+  Reader reader(file, node);
+  while (reader.next()) {
+    if (!reader.field().is(field::kNodeOutput, Type::kBytes)) continue;
+    if (++output >= keep) names.emplace(reader.text());
+  }
+  return names;
+}
+
+std::string value_info_name(std::span<const std::byte> file, Span info) {
+  std::string name;
+  Reader reader(file, info);
+  while (reader.next()) {
+    if (reader.field().is(field::kValueInfoName, Type::kBytes)) name = reader.text();
+  }
+  return name;
+}
+
 std::string origin_label(const Origin& origin) {
   return in_quotes(origin.path.empty() ? origin.tensor : origin.path + "/" + origin.tensor);
 }
@@ -96,11 +116,28 @@ void SavePlan::add(const NewValue& value) {
 }
 
 void SavePlan::add(const NodeEdit& change) {
-  const Calls calls = index_.resolve(change.node.path);
-  NodeChange& node = edit_for(calls).node(index_.node_at(calls, change.node.node).span.begin);
+  change_node(edit_, change);
+  changes_.push_back(change);
+}
+
+void SavePlan::change_node(FileEdit& edit, const NodeEdit& change) const {
+  const bool in_main = change.function < 0;
+  const BodyPlace& body = in_main ? index_.main : index_.functions.at(change.function);
+  const Span place = body.nodes.at(change.node).span;
+  NodeChange& node = edit.node(place.begin);
   for (const auto& [name, value] : change.ints) node.int_attributes[name] = value;
   node.keep_inputs = change.keep_inputs;
   node.keep_outputs = change.keep_outputs;
+  if (change.keep_outputs < 0) return;
+  // What the file says about the dropped values would be about nothing.
+  const std::set<std::string> dropped = outputs_behind(model_.bytes(), place, change.keep_outputs);
+  const uint32_t value_info = in_main ? field::kGraphValueInfo : field::kFunctionValueInfo;
+  Reader reader(model_.bytes(), body.span);
+  while (reader.next()) {
+    if (!reader.field().is(value_info, Type::kBytes)) continue;
+    const Span info = reader.field().body;
+    if (dropped.contains(value_info_name(model_.bytes(), info))) edit.drop(info.begin);
+  }
 }
 
 void SavePlan::set_tensor(FileEdit& edit, Span place, const Tensor& value, bool in_copy) {
@@ -229,6 +266,7 @@ FileEdit& SavePlan::edit_for(const Calls& calls) {
 
 FileEdit& SavePlan::finish() {
   for (const auto& [calls, copy] : copies_) {
+    for (const NodeEdit& change : changes_) change_node(copy->edit, change);
     std::string fields;
     const wire::Rope body = copy->edit.apply(Message::kFunction, index_.body_of(calls).span);
     wire::append_bytes(fields, field::kModelFunctions, body.str());

@@ -35,6 +35,7 @@ class SavePlan {
   };
 
   FileEdit& edit_for(const Calls& calls);
+  void change_node(FileEdit& edit, const NodeEdit& change) const;
   bool called_once(const Calls& calls) const;
   void set_tensor(FileEdit& edit, wire::Span tensor, const Tensor& value, bool in_copy);
   void set_constant(const NewValue& value);
@@ -48,6 +49,7 @@ class SavePlan {
   FileIndex index_;
   FileEdit edit_;
   std::map<Calls, std::unique_ptr<Copy>> copies_;
+  std::vector<NodeEdit> changes_;
   std::set<std::string> function_names_;
   std::vector<std::string> notices_;
 };

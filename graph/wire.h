@@ -85,7 +85,7 @@ Message child_of(Message parent, uint32_t number);
 // Field numbers that this library reads or writes.
 namespace field {
 inline constexpr uint32_t kModelGraph = 7, kModelFunctions = 25;
-inline constexpr uint32_t kGraphNode = 1, kGraphInitializer = 5;
+inline constexpr uint32_t kGraphNode = 1, kGraphInitializer = 5, kGraphValueInfo = 13;
 inline constexpr uint32_t kNodeInput = 1, kNodeOutput = 2, kNodeName = 3, kNodeOpType = 4,
                           kNodeAttribute = 5, kNodeDomain = 7, kNodeOverload = 8;
 inline constexpr uint32_t kAttributeName = 1, kAttributeF = 2, kAttributeI = 3, kAttributeT = 5,
@@ -96,7 +96,9 @@ inline constexpr uint32_t kTensorDims = 1, kTensorDataType = 2, kTensorSegment =
                           kTensorDoubleData = 10, kTensorUint64Data = 11, kTensorExternalData = 13,
                           kTensorDataLocation = 14;
 inline constexpr uint32_t kFunctionName = 1, kFunctionNode = 7, kFunctionDomain = 10,
-                          kFunctionAttributeProto = 11, kFunctionOverload = 13;
+                          kFunctionAttributeProto = 11, kFunctionValueInfo = 12,
+                          kFunctionOverload = 13;
+inline constexpr uint32_t kValueInfoName = 1;
 }  // namespace field
 
 void append_varint(std::string& out, uint64_t value);

@@ -42,7 +42,7 @@ struct Flags {
 
   std::vector<std::string> freeze, train;
   std::string bn_variance = "population";
-  bool respect_training_mode = false, no_dropout = false;
+  bool respect_training_mode = false, no_dropout = false, keep_training_form = false;
 
   uint64_t seed = 0;
   std::string dtype = "f32", on_nan = "stop";

@@ -8,6 +8,7 @@
 #include "graph/names.h"
 #include "graph/onnx_export.h"
 #include "graph/support/error.h"
+#include "ops/core/inference_form.h"
 #include "passes/pipelines.h"
 
 namespace sardonyx::runtime {
@@ -429,9 +430,18 @@ void Session::set_state(const std::string& name, const Tensor& value) {
   was_set_ = true;
 }
 
-void Session::save(const std::filesystem::path& path) const {
+std::vector<std::string> Session::save(const std::filesystem::path& path, SaveForm form) const {
   std::vector<graph::NewValue> values;
-  if (step_ > 0 || was_set_) {
+  std::vector<std::string> lines;
+  graph::SaveOptions options;
+  options.notices = &lines;
+  const bool changed = step_ > 0 || was_set_;
+  if (changed && form == SaveForm::kInference) {
+    ops::InferenceForm inference = ops::inference_form(imported_);
+    options.node_edits = std::move(inference.edits);
+    lines = std::move(inference.notices);
+  }
+  if (changed) {
     for (const auto& entry : states_.entries()) {
       const bool of_file =
           entry.role == graph::StateRole::kParameter || entry.role == graph::StateRole::kStatistic;
@@ -447,7 +457,8 @@ void Session::save(const std::filesystem::path& path) const {
       }
     }
   }
-  graph::save_model(*model_, values, path);
+  graph::save_model(*model_, values, path, options);
+  return lines;
 }
 
 void Session::describe_data(std::map<std::string, std::vector<int64_t>> sample_shapes,

@@ -77,6 +77,9 @@ struct SavedState {
   graph::TensorType type;
 };
 
+// How nodes with a mode (BatchNormalization, Dropout) are saved.
+enum class SaveForm : uint8_t { kInference, kAsInFile };
+
 class Session {
  public:
   static std::unique_ptr<Session> open(const std::filesystem::path& model, SessionOptions options);
@@ -134,8 +137,9 @@ class Session {
   KernelChoices kernel_choices() const;  // of the training plans so far
 
   // The user's file with the trained values. Without any step or set_state it is a copy, bit for
-  // bit.
-  void save(const std::filesystem::path& path) const;
+  // bit, whatever the form. Returns lines for the user about what had to be done differently.
+  std::vector<std::string> save(const std::filesystem::path& path,
+                                SaveForm form = SaveForm::kInference) const;
 
   // For inspection: the graph after the training (or evaluation) pipeline, and its plan.
   std::unique_ptr<graph::Graph> training_graph(int64_t rows);

@@ -138,7 +138,8 @@ int train(const Flags& flags) {
   const StopSignal signal;
   RunSummary summary = trainer.run(listeners.all(), [] { return StopSignal::received() != 0; });
   if (!flags.save.empty()) {
-    session->save(flags.save);
+    const SaveForm form = flags.keep_training_form ? SaveForm::kAsInFile : SaveForm::kInference;
+    for (const std::string& line : session->save(flags.save, form)) support::notice("{}", line);
     summary.saved = flags.save;
   }
   if (!summary.done) summary.stopped = StopSignal::name(StopSignal::received());

@@ -194,6 +194,9 @@ void add_length_flags(CLI::App& app, Flags& flags) {
 void add_file_flags(CLI::App& app, Flags& flags) {
   constexpr const char* kGroup = "Files";
   app.add_option("--save", flags.save, "the trained model, never the input file")->group(kGroup);
+  app.add_flag("--keep-training-form", flags.keep_training_form,
+               "save modes as the file has them, not in inference form")
+      ->group(kGroup);
   app.add_option("--log", flags.log, "a JSON line per step and epoch")->group(kGroup);
   app.add_option("--plot", flags.plot, "curves of loss and accuracy, .svg or .html")->group(kGroup);
   add_whole(app, "--eval-every", flags.eval_every, 0, kMostCount,

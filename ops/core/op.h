@@ -43,6 +43,7 @@ struct KernelRequest;
 class NormalizeContext;
 class InferContext;
 class GradientContext;
+class InferenceFormContext;
 class ModeContext;
 class OpBuilder;
 
@@ -111,6 +112,9 @@ struct OpDef {
   bool skips_unneeded = false;
   // Turns the node into the form of the mode (Dropout, BatchNormalization); null: the same in both.
   std::function<void(ModeContext&)> apply_mode;
+  // What changes in a node of the user's file, as its opset writes it, so that the file computes
+  // what evaluation does (ops/core/inference_form.h); null: it always does.
+  std::function<void(InferenceFormContext&)> inference_form;
   // For an operator that is itself a mean loss over rows: (sum, weight) such that the output is sum
   // / weight; null outputs when this node is none. Lets a loss inside the file be accumulated
   // exactly.

@@ -16,6 +16,7 @@
 #include "ops/core/elementwise.h"
 #include "ops/core/gradient.h"
 #include "ops/core/infer.h"
+#include "ops/core/inference_form.h"
 #include "ops/core/mode.h"
 #include "ops/core/normalize.h"
 #include "ops/core/random.h"
@@ -143,6 +144,21 @@ void apply_mode(ModeContext& mode) {
   graph.replace_uses(mask, replacement);
 }
 
+// Opset 7 to 11 has one form. A mode that the caller feeds counts as training too: a saved file
+// has none.
+void inference_form(InferenceFormContext& form) {
+  constexpr int kMode = 2;
+  if (form.opset() < 7) {
+    if (form.attribute_is("is_test", 1, 0)) return;
+    form.edit().ints["is_test"] = 1;
+    form.edit().keep_outputs = 1;  // no mask is made then
+  } else if (form.node().input(kMode) != nullptr) {
+    const Tensor mode = form.constant(kMode);
+    const bool off = mode.defined() && mode.numel() == 1 && mode.as_double(0) == 0;
+    if (!off) form.edit().keep_inputs = kMode;
+  }
+}
+
 OpDef file_form() {
   OpDef op;
   op.name = "Dropout";
@@ -159,6 +175,7 @@ OpDef file_form() {
   op.gradient = gradient(identity_gradient);
   op.batch = rows;
   op.apply_mode = apply_mode;
+  op.inference_form = inference_form;
   return op;
 }
 

@@ -241,12 +241,14 @@ TEST(Save, node_edits_set_attributes_and_drop_inputs_and_outputs) {
   onnx::ModelProto model = base_model();
   auto* norm = add_node(model, "BatchNormalization", {"x", "x", "x"}, "y");
   norm->add_output("mean");
+  model.mutable_graph()->add_value_info()->set_name("y");
+  model.mutable_graph()->add_value_info()->set_name("mean");
   auto* mode = norm->add_attribute();
   mode->set_name("training_mode");
   mode->set_type(onnx::AttributeProto::INT);
   mode->set_i(1);
   NodeEdit change;
-  change.node.node = 0;
+  change.node = 0;
   change.ints = {{"training_mode", 0}, {"added", 5}};
   change.keep_inputs = 2;
   change.keep_outputs = 1;
@@ -258,6 +260,8 @@ TEST(Save, node_edits_set_attributes_and_drop_inputs_and_outputs) {
   EXPECT_EQ(node.get_int("added", 0), 5);
   EXPECT_EQ(node.num_inputs(), 2);
   EXPECT_EQ(node.num_outputs(), 1);
+  ASSERT_EQ(saved.proto.graph().value_info_size(), 1);
+  EXPECT_EQ(saved.proto.graph().value_info(0).name(), "y");
 }
 
 // Function f(u) = Add(u, Constant c), called by the nodes named.
@@ -333,6 +337,24 @@ TEST(Save, a_function_called_twice_is_copied_for_the_call_with_new_values) {
   EXPECT_EQ(saved.notices, (std::vector<std::string>{
                                "function 'f' is called more than once; the values of call 'two' "
                                "were saved in a copy of it, 'f_1'"}));
+}
+
+TEST(Save, a_node_edit_in_a_function_holds_for_all_calls_and_copies) {
+  NodeEdit change;
+  change.function = 0;
+  change.node = 1;
+  change.ints = {{"added", 5}};
+  SaveOptions options;
+  options.node_edits = {change};
+  for (const bool with_copy : {false, true}) {
+    std::vector<NewValue> values;
+    if (with_copy) values.push_back({constant_in("two"), doubles({7})});
+    const Saved saved(model_with_calls({"one", "two"}), values, options);
+    ASSERT_EQ(saved.imported.functions.size(), with_copy ? 2u : 1u);
+    for (const Function& f : saved.imported.functions) {
+      EXPECT_EQ(f.body->nodes().back().get_int("added", 0), 5) << f.name;
+    }
+  }
 }
 
 TEST(Save, nested_calls_are_copied_down_the_path) {

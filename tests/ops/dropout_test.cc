@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "ops/core/infer.h"
+#include "ops/core/inference_form.h"
 #include "ops/core/mode.h"
 #include "ops/core/normalize.h"
 #include "ops/core/random.h"
@@ -52,6 +53,44 @@ TEST(Dropout, old_forms_bring_ratio_as_input_and_mask_in_the_type_of_x) {
   c.expected = {doubles({2}, {3, 4}), doubles({2}, {1, 1})};
   c.seeds = std::vector<int>{0};
   check_op(c);
+}
+
+graph::NodeEdit saved_form(ops::Node& node, int64_t opset) {
+  ops::InferenceFormContext context(node, opset);
+  ops::OpRegistry::get().at(node).inference_form(context);
+  return context.edit();
+}
+
+TEST(Dropout, an_active_mode_is_what_a_saved_file_leaves_out) {
+  graph::Graph g;
+  auto* x = g.add_input("x", ops::TensorType(DType::kFloat32, {2, 3}));
+  auto* fed = g.add_input("fed", ops::TensorType(DType::kBool, {}));
+  auto* on = g.add_constant("on", Tensor::of<bool>({}, {true}));
+  auto* off = g.add_constant("off", Tensor::of<bool>({}, {false}));
+  auto* ones = g.add_node("", "Constant", {}, {"ones"});
+  ones->attributes = {{"value", Tensor::of<bool>({1}, {true})}};
+  int nodes = 0;
+  const auto kept = [&](ops::Value* mode) {
+    auto* node = g.add_node("", "Dropout", {x, nullptr, mode}, {fmt::format("y{}", ++nodes)});
+    return saved_form(*node, 13).keep_inputs;
+  };
+  EXPECT_EQ(kept(on), 2);
+  EXPECT_EQ(kept(ones->output(0)), 2);
+  EXPECT_EQ(kept(fed), 2);
+  EXPECT_EQ(kept(off), -1);
+  EXPECT_EQ(kept(nullptr), -1);
+}
+
+TEST(Dropout, before_opset_7_the_attribute_is_test_is_set) {
+  graph::Graph g;
+  auto* x = g.add_input("x", ops::TensorType(DType::kFloat32, {2, 3}));
+  auto* node = g.add_node("", "Dropout", {x}, {"y", "mask"});
+  EXPECT_EQ(saved_form(*node, 6).ints, (std::map<std::string, int64_t>{{"is_test", 1}}));
+  EXPECT_EQ(saved_form(*node, 6).keep_outputs, 1);
+  EXPECT_TRUE(saved_form(*node, 7).ints.empty());
+  EXPECT_EQ(saved_form(*node, 7).keep_outputs, -1);
+  node->attributes = {{"is_test", int64_t{1}}};
+  EXPECT_TRUE(saved_form(*node, 6).ints.empty());
 }
 
 OpCase training_form(OpInput x, double ratio) {

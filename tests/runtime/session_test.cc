@@ -349,5 +349,27 @@ TEST_F(SavedFile, after_training_it_evaluates_like_the_session) {
   EXPECT_EQ(read(folder_ / "saved.onnx").size(), read(folder_ / "lenet.onnx").size());
 }
 
+TEST_F(SavedFile, dropout_is_inert_unless_the_form_of_the_file_is_kept) {
+  const auto graph = graph::parse(R"(<ir_version: 8, opset_import: ["" : 17]>
+g (float[N,4] x) => (float[N,3] y)
+<float[4,3] w = {1,2,3,4,5,6,7,8,9,10,11,12}, float[] p = {0.5}, bool[] t = {1}>
+{ d = Dropout(x, p, t)  y = MatMul(d, w) })");
+  graph::write_onnx(*graph, folder_ / "dropout.onnx");
+  auto session = Session::open(folder_ / "dropout.onnx", options_of(DType::kFloat32, 1));
+  session->save(folder_ / "saved.onnx");
+  EXPECT_EQ(read(folder_ / "saved.onnx"), read(folder_ / "dropout.onnx"));
+  Batch batch;
+  batch.inputs.emplace_back("x", Tensor::of<float>({1, 4}, {1, 2, 3, 4}));
+  batch.labels = Tensor::of<int64_t>({1}, {0});
+  session->train_step(batch, {{1}}, 0.1);
+  const auto inputs = [&](SaveForm form) {
+    EXPECT_TRUE(session->save(folder_ / "saved.onnx", form).empty());
+    const auto saved = graph::import_model(graph::Model::open(folder_ / "saved.onnx"));
+    return saved.graph->nodes().front().num_inputs();
+  };
+  EXPECT_EQ(inputs(SaveForm::kInference), 2);
+  EXPECT_EQ(inputs(SaveForm::kAsInFile), 3);
+}
+
 }  // namespace
 }  // namespace sardonyx::runtime

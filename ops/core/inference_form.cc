@@ -1,0 +1,111 @@
+#include "ops/core/inference_form.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <set>
+
+namespace sardonyx::ops {
+
+namespace {
+
+// What graphs inside attributes (bodies of If and Loop) read from around them.
+std::set<std::string> read_inside(const graph::Graph& graph) {
+  std::set<std::string> names;
+  for (const Node& node : graph.nodes()) {
+    for (const auto& [name, attribute] : node.attributes) {
+      const auto* body = std::get_if<graph::GraphAttribute>(&attribute);
+      if (body != nullptr) names.insert(body->outer_values.begin(), body->outer_values.end());
+    }
+  }
+  return names;
+}
+
+class Former {
+ public:
+  Former(const graph::Graph& graph, int32_t function, const OpRegistry& registry,
+         InferenceForm& result)
+      : graph_(graph),
+        function_(function),
+        registry_(registry),
+        read_inside_(read_inside(graph)),
+        result_(result) {}
+
+  void run() {
+    for (const Node& node : graph_.nodes()) {
+      const std::string domain = node.domain == "ai.onnx" ? "" : node.domain;
+      const OpDef* op = registry_.find(domain, node.op);
+      if (op != nullptr && op->inference_form) form(node, *op, domain);
+    }
+  }
+
+ private:
+  void form(const Node& node, const OpDef& op, const std::string& domain) {
+    const auto opset = graph_.opsets.find(domain);
+    InferenceFormContext context(node, opset == graph_.opsets.end() ? 1 : opset->second);
+    op.inference_form(context);
+    graph::NodeEdit edit = context.edit();
+    if (edit.keep_inputs >= node.num_inputs()) edit.keep_inputs = -1;
+    if (edit.keep_outputs >= node.num_outputs()) edit.keep_outputs = -1;
+    if (edit.ints.empty() && edit.keep_inputs < 0 && edit.keep_outputs < 0) return;
+    if (const Value* needed = needed_behind(node, edit.keep_outputs)) {
+      result_.notices.push_back(fmt::format(
+          "node {} is saved in training form, because its output '{}' is read; what it computes "
+          "depends on the batch",
+          node.label(), needed->name));
+      return;
+    }
+    edit.function = function_;
+    edit.node = node.origin.node;
+    result_.edits.push_back(std::move(edit));
+  }
+
+  // An output from slot `keep` on that anything reads.
+  const Value* needed_behind(const Node& node, int keep) const {
+    for (int i = std::max(keep, 0); keep >= 0 && i < node.num_outputs(); ++i) {
+      const Value* value = node.output(i);
+      if (value == nullptr) continue;
+      if (!value->uses().empty() || graph_.is_output(value) || read_inside_.contains(value->name)) {
+        return value;
+      }
+    }
+    return nullptr;
+  }
+
+  const graph::Graph& graph_;
+  const int32_t function_;
+  const OpRegistry& registry_;
+  const std::set<std::string> read_inside_;
+  InferenceForm& result_;
+};
+
+}  // namespace
+
+bool InferenceFormContext::attribute_is(std::string_view name, int64_t value,
+                                        int64_t fallback) const {
+  const auto found = node_.attributes.find(name);
+  if (found != node_.attributes.end() &&
+      std::holds_alternative<graph::AttributeReference>(found->second)) {
+    return false;
+  }
+  return node_.get_int(name, fallback) == value;
+}
+
+Tensor InferenceFormContext::constant(int input) const {
+  const Value* value = node_.input(input);
+  if (value == nullptr) return {};
+  if (value->is_constant()) return value->data;
+  const OpDef* op = value->producer == nullptr ? nullptr : OpRegistry::get().find(*value->producer);
+  return op != nullptr && op->literal ? op->literal(*value->producer) : Tensor();
+}
+
+InferenceForm inference_form(const graph::ImportedModel& model, const OpRegistry& registry) {
+  InferenceForm result;
+  Former(*model.graph, -1, registry, result).run();
+  for (size_t i = 0; i < model.functions.size(); ++i) {
+    Former(*model.functions[i].body, static_cast<int32_t>(i), registry, result).run();
+  }
+  return result;
+}
+
+}  // namespace sardonyx::ops
