@@ -85,6 +85,7 @@ class Printer {
   struct Item {
     std::string text;
     std::string comment;
+    std::string heading = {};
   };
 
   void header(const Graph& graph) {
@@ -152,11 +153,12 @@ class Printer {
     std::vector<Item> lines;
     size_t column = 0;
     for (const Node& node : graph.nodes()) {
-      lines.push_back({"  " + print(node), comment(node)});
+      lines.push_back({"  " + print(node), comment(node), noted(options_.heading, node)});
       const size_t width = lines.back().text.size();
       if (width <= kCommentColumn) column = std::max(column, width);
     }
     for (const Item& line : lines) {
+      if (!line.heading.empty()) out_ += "  # " + line.heading + "\n";
       out_ += line.text;
       if (!line.comment.empty()) {
         out_.append(std::max(column, line.text.size()) - line.text.size() + 2, ' ');
@@ -180,9 +182,16 @@ class Printer {
       types += (types.empty() ? "" : ", ") + output->type.str();
     }
     if (!known || !options_.types) types.clear();
-    const std::string origins = from({node.outputs().begin(), node.outputs().end()});
-    if (types.empty() || origins.empty()) return types + origins;
-    return types + " # " + origins;
+    std::string text = types;
+    for (const std::string& more :
+         {from({node.outputs().begin(), node.outputs().end()}), noted(options_.remark, node)}) {
+      if (!more.empty()) text += (text.empty() ? "" : " # ") + more;
+    }
+    return text;
+  }
+
+  static std::string noted(const std::function<std::string(const Node&)>& note, const Node& node) {
+    return note ? note(node) : "";
   }
 
   // "from conv1.weight": where the values stand in the file.

@@ -18,6 +18,7 @@
 // double holds them. The grammar is in graph/parse.h.
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "graph/graph.h"
@@ -28,6 +29,9 @@ struct PrintOptions {
   int64_t max_elements = -1;  // constants with more elements print as {...}; -1: print all
   bool types = true;          // "# float[N,4]" after each node; without, `parse` finds no types
   bool origins = false;       // "# from conv1.weight" comments
+  // Comments of those who know more about a node: a line in front of it, and behind its types. ""
+  // is none.
+  std::function<std::string(const Node&)> heading = {}, remark = {};
 };
 
 std::string print(const Graph& graph, const PrintOptions& options = {});

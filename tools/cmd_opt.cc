@@ -1,8 +1,10 @@
-// sardonyx opt: runs named passes and prints the graph. Reads an ONNX file or the text form; a
+// sardonyx opt: runs named passes, and stages of the lowering behind them, and prints the graph (at
+// the end of the stages the plan). Reads an ONNX file or the text form; a
 // golden file of the tests works too: its head names the passes, what stands below "-----" is left
 // alone.
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -13,7 +15,7 @@
 #include "graph/print.h"
 #include "graph/support/error.h"
 #include "graph/support/log.h"
-#include "passes/pass_manager.h"
+#include "passes/lower.h"
 #include "runtime/text.h"
 #include "runtime/usage.h"
 #include "tools/command.h"
@@ -64,19 +66,12 @@ passes::PipelineOptions pipeline_options(const OptFlags& flags) {
   return options;
 }
 
-passes::Pipeline pipeline(const std::vector<std::string>& names) {
-  passes::Pipeline result;
-  for (const std::string& name : names) {
-    // Known names live as long as the program, and unknown ones are refused by run_pipeline.
-    const passes::Pass* pass = passes::find_pass(name);
-    result.push_back({pass != nullptr ? pass->name : std::string_view(name), ""});
-  }
-  return result;
-}
-
 void list_passes() {
   for (const passes::Pass& pass : passes::all_passes()) {
     fmt::print("{:<22} {}\n", pass.name, pass.doc);
+  }
+  for (const passes::LoweringStage& stage : passes::lowering_stages()) {
+    fmt::print("{:<22} {}\n", stage.name, stage.doc);
   }
 }
 
@@ -86,7 +81,7 @@ int run(const OptFlags& flags) {
     return 0;
   }
   if (flags.shared.model.empty()) throw runtime::UsageError("MODEL is missing");
-  const passes::NullTarget target;
+  const passes::NullTarget target(std::max(1, flags.shared.threads));
   passes::PassContext context;
   context.options = pipeline_options(flags);
   context.target = &target;
@@ -94,17 +89,26 @@ int run(const OptFlags& flags) {
   context.functions = &input.functions;
   const graph::PrintOptions printing{flags.max_elements, true, false};
   passes::Instruments instruments;
+  passes::LoweringDump dump_stage;
   if (flags.all_dumps) {
-    instruments.dump = [&](std::string_view pass, const graph::Graph& graph) {
-      fmt::print("# after {}\n{}\n", pass, graph::print(graph, printing));
+    const auto dump = [](std::string_view step, const std::string& text) {
+      fmt::print("# after {}\n{}\n", step, text);
+    };
+    instruments.dump = [&, dump](std::string_view pass, const graph::Graph& graph) {
+      dump(pass, graph::print(graph, printing));
+    };
+    dump_stage = [&, dump](std::string_view stage, const passes::Lowering& lowering) {
+      dump(stage, passes::print(lowering, printing));
     };
   }
   std::string text = flags.passes.empty() ? input.passes : flags.passes;
   std::erase(text, ' ');
-  const std::vector<std::string> names = runtime::split(text, ',');
-  passes::run_pipeline(*input.graph, context, pipeline(names), instruments);
+  passes::Lowering lowering;
+  lowering.graph = std::move(input.graph);
+  passes::StateTable states;
+  passes::run_named(lowering, context, states, runtime::split(text, ','), instruments, dump_stage);
   for (const std::string& line : context.notices) support::notice("{}", line);
-  if (!flags.all_dumps) fmt::print("{}", graph::print(*input.graph, printing));
+  if (!flags.all_dumps) fmt::print("{}", passes::print(lowering, printing));
   return 0;
 }
 
@@ -114,7 +118,9 @@ Action setup_opt(CLI::App& app) {
   auto flags = std::make_shared<OptFlags>();
   app.add_option("MODEL", flags->shared.model, "an ONNX file, or a graph as text (.txt)")
       ->option_text(" ");
-  app.add_option("--passes", flags->passes, "names, separated by commas");
+  app.add_option("--passes", flags->passes,
+                 "names, separated by commas; behind the passes form_regions, "
+                 "assign_layouts, select_kernels, plan_memory");
   app.add_flag("--list", flags->list, "the passes there are");
   app.add_flag("--print-changes", flags->all_dumps, "the graph after each pass that changed it");
   app.add_option("--mode", flags->mode, "train or eval");

@@ -4,10 +4,12 @@
 //
 // Head lines: "# why: ..." (required), "# passes: a, b", "# options: key=value key=value".
 // Every golden is also executed: values that exist in both graphs must agree on random small
-// tensors. A head line
-// "# not executed: REASON" says why that can't hold.
+// tensors; where stages of the lowering stand behind the passes, the outputs and states of the
+// whole plan, run on option threads=N threads in memory full of NaN. A head line "# not executed:
+// REASON" says why that can't hold.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
@@ -16,9 +18,10 @@
 
 #include "graph/parse.h"
 #include "graph/print.h"
-#include "passes/pass_manager.h"
+#include "passes/lower.h"
 #include "tests/support/interpret.h"
 #include "tests/support/paths.h"
+#include "tests/support/run_plan.h"
 
 namespace sardonyx::passes {
 namespace {
@@ -30,6 +33,11 @@ struct Golden {
   std::string head, input, expected, why, not_executed;
   std::vector<std::string> passes;
   PipelineOptions options;
+  int threads = 1;
+
+  bool lowers() const {
+    return std::find(passes.begin(), passes.end(), "form_regions") != passes.end();
+  }
 };
 
 std::vector<std::string> split(const std::string& text, const char* separators) {
@@ -43,7 +51,8 @@ std::vector<std::string> split(const std::string& text, const char* separators) 
   return parts;
 }
 
-void set_option(PipelineOptions& options, const std::string& key, const std::string& value) {
+void set_option(Golden& golden, const std::string& key, const std::string& value) {
+  PipelineOptions& options = golden.options;
   static const std::map<std::string, MicroBatch> kMicroBatches = {{"only", MicroBatch::kOnly},
                                                                   {"first", MicroBatch::kFirst},
                                                                   {"middle", MicroBatch::kMiddle},
@@ -83,6 +92,12 @@ void set_option(PipelineOptions& options, const std::string& key, const std::str
     options.gradient.wrt = split(value, ",");
   } else if (key == "dropout") {
     options.dropout = value != "off";
+  } else if (key == "block") {
+    options.block = std::stoll(value);
+  } else if (key == "lanes") {
+    options.lanes = std::stoll(value);
+  } else if (key == "threads") {
+    golden.threads = std::stoi(value);
   } else {
     FAIL() << "unknown option " << key;
   }
@@ -107,7 +122,7 @@ Golden read_golden(const fs::path& path) {
       if (line.starts_with("# options: ")) {
         for (const std::string& option : split(line.substr(11), " ")) {
           const size_t equals = option.find('=');
-          set_option(golden.options, option.substr(0, equals), option.substr(equals + 1));
+          set_option(golden, option.substr(0, equals), option.substr(equals + 1));
         }
       }
     } else {
@@ -148,6 +163,25 @@ void execute_both(const graph::Graph& before, const graph::Graph& after) {
   EXPECT_GT(compared, 0);
 }
 
+// The plan of the golden's graph against the same graph node by node.
+void execute_plan(const Golden& golden, std::unique_ptr<graph::Graph> graph) {
+  const NullTarget target(golden.threads);
+  PassContext context;
+  context.options = golden.options;
+  context.target = &target;
+  const auto first_stage = std::find(golden.passes.begin(), golden.passes.end(), "form_regions");
+  Lowering lowering;
+  lowering.graph = std::move(graph);
+  StateTable states;
+  run_named(lowering, context, states, {golden.passes.begin(), first_stage});
+  const auto feeds = tests::random_feeds(*lowering.graph, 7);
+  const tests::Interpreted want = tests::interpret(*lowering.graph, feeds);
+  const tests::PlanRun got =
+      tests::run_plan(std::move(lowering.graph), context, golden.threads, feeds);
+  for (const auto& [name, value] : got.outputs) expect_close(value, want.values.at(name), name);
+  for (const auto& [name, value] : got.states) expect_close(value, want.states.at(name), name);
+}
+
 class GoldenTest : public testing::TestWithParam<fs::path> {};
 
 TEST_P(GoldenTest, graph_after_passes) {
@@ -159,17 +193,17 @@ TEST_P(GoldenTest, graph_after_passes) {
   for (graph::Value* constant : before->constants()) {
     constant->origin = {graph::Origin::Kind::kInitializer, "", -1, -1, constant->name, ""};
   }
-  const auto after = before->clone();
-  const NullTarget target;
+  Lowering after;
+  after.graph = before->clone();
+  const NullTarget target(golden.threads);
   PassContext context;
   context.options = golden.options;
   context.target = &target;
-  Pipeline pipeline;
-  for (const std::string& pass : golden.passes) pipeline.push_back({pass, ""});
+  StateTable states;
   std::string printed;
   try {
-    run_pipeline(*after, context, pipeline);
-    printed = graph::print(*after);
+    run_named(after, context, states, golden.passes);
+    printed = print(after);
   } catch (const Error& error) {
     std::istringstream lines(error.what());
     for (std::string line; std::getline(lines, line);) printed += "error: " + line + "\n";
@@ -180,12 +214,13 @@ TEST_P(GoldenTest, graph_after_passes) {
     EXPECT_EQ(golden.expected, printed);
   }
   if (printed.starts_with("error: ") || !golden.not_executed.empty()) return;
+  if (golden.lowers()) return execute_plan(golden, before->clone());
   // Types first: the input may be written without them.
   PassContext typing;
   typing.options = golden.options;
   typing.target = &target;
   run_pipeline(*before, typing, {{"infer_shapes", ""}});
-  if (runnable(*before) && runnable(*after)) execute_both(*before, *after);
+  if (runnable(*before) && runnable(*after.graph)) execute_both(*before, *after.graph);
 }
 
 std::vector<fs::path> goldens() {

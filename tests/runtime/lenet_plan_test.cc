@@ -3,13 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstring>
 
 #include "models/lenet.h"
-#include "passes/lower.h"
 #include "passes/pipelines.h"
-#include "runtime/devices/cpu_device.h"
 #include "tests/support/interpret.h"
+#include "tests/support/run_plan.h"
 
 namespace sardonyx::runtime {
 namespace {
@@ -17,11 +15,6 @@ namespace {
 using graph::DType;
 using graph::Tensor;
 using passes::MicroBatch;
-
-struct PlanRun {
-  std::map<std::string, Tensor> accumulators;
-  std::unique_ptr<passes::Plan> plan;
-};
 
 passes::PassContext context_of(int64_t batch, DType dtype, const passes::Target& target) {
   passes::PassContext context;
@@ -54,38 +47,14 @@ std::map<std::string, Tensor> feeds(int64_t batch, DType dtype) {
   return result;
 }
 
-PlanRun run(int64_t batch, DType dtype, int threads, int64_t block, int64_t lanes) {
-  CpuDevice device(threads);
-  passes::PassContext context = context_of(batch, dtype, device);
+tests::PlanRun run(int64_t batch, DType dtype, int threads, int64_t block, int64_t lanes) {
+  const passes::NullTarget target(threads);
+  passes::PassContext context = context_of(batch, dtype, target);
   context.options.block = block;
   context.options.lanes = lanes;
   auto graph = lenet();
   passes::run_pipeline(*graph, context, passes::training_pipeline());
-  passes::StateTable states;
-  PlanRun result;
-  result.plan = passes::lower(std::move(graph), context, states);
-  device.reserve_states(states.bytes());
-  device.reserve_arena(result.plan->arena_bytes);
-  // Whatever memory holds before a run must not matter.
-  std::memset(device.arena(), 0xff, result.plan->arena_bytes);
-  for (const auto& entry : states.entries()) {
-    if (!entry.initial.defined()) continue;
-    device.write_state(entry.offset, entry.initial.aligned_data(), entry.initial.bytes().size());
-  }
-  const auto executor = device.load(*result.plan);
-  RunArguments arguments;
-  const auto fed = feeds(batch, dtype);
-  for (const auto& input : result.plan->inputs) {
-    arguments.inputs.push_back(fed.at(input.name).aligned_data());
-  }
-  executor->run(arguments);
-  for (const auto& entry : states.entries()) {
-    if (entry.role != graph::StateRole::kAccumulator) continue;
-    Tensor value(entry.type.dtype, entry.type.shape());
-    device.read_state(entry.offset, value.mutable_bytes().data(), value.bytes().size());
-    result.accumulators[entry.name] = value;
-  }
-  return result;
+  return tests::run_plan(std::move(graph), context, threads, feeds(batch, dtype));
 }
 
 std::map<std::string, Tensor> oracle(int64_t batch, DType dtype) {
@@ -96,8 +65,18 @@ std::map<std::string, Tensor> oracle(int64_t batch, DType dtype) {
   return tests::interpret(*graph, feeds(batch, dtype)).states;
 }
 
-void expect_equal(const std::map<std::string, Tensor>& got,
-                  const std::map<std::string, Tensor>& want, double tolerance) {
+// The accumulators: what a step leaves behind for the next micro-batch.
+std::map<std::string, Tensor> accumulators(const tests::PlanRun& run) {
+  std::map<std::string, Tensor> result;
+  for (const auto& [name, value] : run.states) {
+    if (name.starts_with("acc/")) result[name] = value;
+  }
+  return result;
+}
+
+void expect_equal(const tests::PlanRun& run, const std::map<std::string, Tensor>& want,
+                  double tolerance) {
+  const auto got = accumulators(run);
   ASSERT_EQ(got.size(), 11u);  // 8 gradients, loss sum, weight, correct rows
   for (const auto& [name, value] : got) {
     const Tensor& expected = want.at(name);
@@ -113,19 +92,19 @@ void expect_equal(const std::map<std::string, Tensor>& got,
 
 TEST(LenetPlan, blocks_of_16_on_two_threads_equal_one_block_in_float64) {
   const auto want = oracle(61, DType::kFloat64);
-  const PlanRun whole = run(61, DType::kFloat64, 1, 0, 0);
-  const PlanRun blocks = run(61, DType::kFloat64, 2, 16, -1);
+  const tests::PlanRun whole = run(61, DType::kFloat64, 1, 0, 0);
+  const tests::PlanRun blocks = run(61, DType::kFloat64, 2, 16, -1);
   EXPECT_EQ(whole.plan->regions.size(), 1u);
   EXPECT_FALSE(whole.plan->regions[0].blocked());
   ASSERT_TRUE(blocks.plan->regions[0].blocked());
   EXPECT_EQ(blocks.plan->regions[0].blocks, 4);
   EXPECT_EQ(blocks.plan->regions[0].tail_rows, 13);
-  expect_equal(whole.accumulators, want, 1e-12);
-  expect_equal(blocks.accumulators, want, 1e-12);
+  expect_equal(whole, want, 1e-12);
+  expect_equal(blocks, want, 1e-12);
 }
 
 TEST(LenetPlan, the_whole_training_step_is_one_blocked_region_in_lanes) {
-  const PlanRun blocks = run(64, DType::kFloat32, 2, 16, -1);
+  const tests::PlanRun blocks = run(64, DType::kFloat32, 2, 16, -1);
   ASSERT_EQ(blocks.plan->regions.size(), 1u);
   int lanes = 0;
   for (const passes::Step& step : blocks.plan->regions[0].steps) {
@@ -135,24 +114,23 @@ TEST(LenetPlan, the_whole_training_step_is_one_blocked_region_in_lanes) {
 }
 
 TEST(LenetPlan, float32_blocks_agree_with_the_reference) {
-  expect_equal(run(61, DType::kFloat32, 2, 16, -1).accumulators, oracle(61, DType::kFloat32), 2e-5);
-  expect_equal(run(61, DType::kFloat32, 2, 0, 0).accumulators, oracle(61, DType::kFloat32), 2e-5);
+  expect_equal(run(61, DType::kFloat32, 2, 16, -1), oracle(61, DType::kFloat32), 2e-5);
+  expect_equal(run(61, DType::kFloat32, 2, 0, 0), oracle(61, DType::kFloat32), 2e-5);
 }
 
 TEST(LenetPlan, the_same_run_gives_the_same_bits) {
   for (const int threads : {1, 2, 3}) {
-    const PlanRun a = run(61, DType::kFloat32, threads, 16, -1);
-    const PlanRun b = run(61, DType::kFloat32, threads, 16, -1);
-    for (const auto& [name, value] : a.accumulators) {
-      EXPECT_TRUE(value.identical(b.accumulators.at(name)))
-          << name << ", " << threads << " threads";
+    const tests::PlanRun a = run(61, DType::kFloat32, threads, 16, -1);
+    const tests::PlanRun b = run(61, DType::kFloat32, threads, 16, -1);
+    for (const auto& [name, value] : accumulators(a)) {
+      EXPECT_TRUE(value.identical(b.states.at(name))) << name << ", " << threads << " threads";
     }
   }
 }
 
 TEST(LenetPlan, blocked_memory_is_a_fraction_of_the_whole_batch) {
-  const PlanRun whole = run(256, DType::kFloat32, 2, 0, 0);
-  const PlanRun blocks = run(256, DType::kFloat32, 2, 16, -1);
+  const tests::PlanRun whole = run(256, DType::kFloat32, 2, 0, 0);
+  const tests::PlanRun blocks = run(256, DType::kFloat32, 2, 16, -1);
   EXPECT_LT(blocks.plan->arena_bytes * 2, whole.plan->arena_bytes);
 }
 

@@ -1,0 +1,23 @@
+// Lowers a graph and runs its plan once on the CPU device, in memory that held NaN bits before.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "passes/lower.h"
+
+namespace sardonyx::tests {
+
+struct PlanRun {
+  std::map<std::string, graph::Tensor> outputs;
+  std::map<std::string, graph::Tensor> states;  // after the bindings
+  std::unique_ptr<passes::Plan> plan;
+};
+
+// `graph` has gone through its passes; the context's target is replaced by a device of `threads`
+// threads.
+PlanRun run_plan(std::unique_ptr<graph::Graph> graph, passes::PassContext context, int threads,
+                 const std::map<std::string, graph::Tensor>& feeds);
+
+}  // namespace sardonyx::tests
