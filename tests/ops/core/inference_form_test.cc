@@ -58,7 +58,7 @@ TEST(InferenceForm, an_output_that_is_read_keeps_the_training_form_with_a_notice
     return form.notices.empty() ? "" : form.notices[0];
   };
   const std::string expected =
-      "node n (Norm) is saved in training form, because its output 'mean' is read; what it "
+      "node n (ai.onnx.Norm) is saved in training form, because its output 'mean' is read; what it "
       "computes depends on the batch";
   graph::ImportedModel by_node = model_of(1, {"y", "mean"});
   by_node.graph->add_node("", "Relu", {by_node.graph->find("mean")}, {"z"});

@@ -19,7 +19,7 @@ KernelRequest request_of(std::vector<TensorType> in, std::vector<TensorType> out
   return request;
 }
 
-TensorType plain(DType dtype) { return TensorType::of(dtype, {32, 4}); }
+TensorType plain(DType dtype) { return TensorType(dtype, {32, 4}); }
 
 TensorType lanes(DType dtype) {
   TensorType type = plain(dtype);
