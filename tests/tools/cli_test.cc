@@ -221,7 +221,14 @@ TEST_F(Cli, opt_runs_passes_on_files_and_texts) {
   EXPECT_EQ(golden.code, 0) << golden.err;
   EXPECT_TRUE(has(golden.out, "Relu"));
   EXPECT_FALSE(has(golden.out, "Exp"));
-  EXPECT_TRUE(has(run("opt --list").out, "infer_shapes"));
+  const std::string list = run("opt --list").out;
+  EXPECT_TRUE(has(list, "infer_shapes"));
+  EXPECT_TRUE(has(list, "\nform_regions"));
+  const Outcome regions =
+      run("opt lenet.onnx --passes canonicalize,bind_batch,infer_shapes,form_regions --batch 64 "
+          "--threads 2");
+  EXPECT_EQ(regions.code, 0) << regions.err;
+  EXPECT_TRUE(has(regions.out, "\n  # region 0: blocks of 16 rows\n")) << regions.out;
 }
 
 TEST_F(Cli, ops_and_env_tell_what_there_is) {
