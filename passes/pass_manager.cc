@@ -4,6 +4,7 @@
 
 #include "graph/names.h"
 #include "graph/support/error.h"
+#include "graph/support/log.h"
 #include "graph/verify.h"
 #include "ops/core/op.h"
 
@@ -58,7 +59,9 @@ bool with_pass(const Pass& pass, const PassContext& context, Body&& body) {
   } catch (const UnsupportedError&) {
     throw;
   } catch (Error& error) {
-    error.add_context(running());
+    // The user's mistake is in the file: which pass met it first concerns only those who write
+    // passes.
+    if (support::log_shows(support::LogLevel::kDebug)) error.add_context(running());
     if (context.unsupported.empty()) throw;
     throw Error("{}\nperhaps because {}", error.what(), list_unsupported(context.unsupported));
   } catch (InternalError& error) {

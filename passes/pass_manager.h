@@ -31,7 +31,8 @@ struct Instruments {
   std::vector<PassTiming>* timings = nullptr;
 };
 
-// Errors gain "while running pass NAME". Throws Error for an unknown pass, with near names.
+// Internal errors, and with SARDONYX_LOG=debug all, gain "while running pass NAME". Throws Error
+// for an unknown pass, with near names.
 void run_pipeline(graph::Graph& graph, PassContext& context, const Pipeline& pipeline,
                   const Instruments& instruments = {});
 

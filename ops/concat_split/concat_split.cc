@@ -18,6 +18,7 @@
 #include <numeric>
 
 #include "ops/core/axes.h"
+#include "ops/core/constraint.h"
 #include "ops/core/gradient.h"
 #include "ops/core/infer.h"
 #include "ops/core/normalize.h"
@@ -29,19 +30,23 @@ namespace sardonyx::ops {
 std::vector<int64_t> split_sizes(const Node& node, int64_t size,
                                  const std::optional<std::vector<int64_t>>& listed) {
   const int64_t count = node.num_outputs();
+  if (count == 0) throw ConstraintError("C3", "Split has no outputs");
   if (listed) {
-    const int64_t sum = std::accumulate(listed->begin(), listed->end(), int64_t{0});
-    const bool negative =
-        std::any_of(listed->begin(), listed->end(), [](int64_t n) { return n < 0; });
-    if (std::ssize(*listed) != count || negative || sum != size) {
-      throw Error("C3: {} outputs of sizes {} from an axis of size {}", count,
-                  graph::shape_str(*listed), size);
+    int64_t left = size;
+    const bool fits = std::all_of(listed->begin(), listed->end(), [&](int64_t n) {
+      if (n < 0 || n > left) return false;
+      left -= n;
+      return true;
+    });
+    if (std::ssize(*listed) != count || !fits || left != 0) {
+      throw ConstraintError("C3", "{} outputs of sizes {} from an axis of size {}", count,
+                            graph::shape_str(*listed), size);
     }
     return *listed;
   }
   const int64_t part = (size + count - 1) / count, last = size - part * (count - 1);
   if (last < 0 || (!node.has("num_outputs") && last != part)) {
-    throw Error("C3: an axis of size {} can't be cut into {} equal parts", size, count);
+    throw ConstraintError("C3", "an axis of size {} can't be cut into {} equal parts", size, count);
   }
   std::vector<int64_t> sizes(count, part);
   sizes.back() = last;

@@ -11,12 +11,13 @@
 // C2 entries of the shape are not negative
 // C3 value has one element
 // C4 start, limit and delta have one type and one element; delta is not 0
-// C5 EyeLike: rank(x) = 2
+// C5 EyeLike: rank(x) = 2    C6 dtype is a numeric type
 // Gradient ConstantOfShape and EyeLike depend on shapes alone: zero. Constant has no inputs. Range
 //          has none: the number of elements changes with its inputs.
 // Source   ONNX Constant-25, ConstantOfShape-25, Range-11, EyeLike-22
 #include <cmath>
 
+#include "ops/core/constraint.h"
 #include "ops/core/infer.h"
 #include "ops/core/normalize.h"
 
@@ -35,10 +36,11 @@ Tensor literal(const Node& node) {
   const char* form = nullptr;
   for (const char* name : kConstantForms) {
     if (!node.has(name)) continue;
-    if (form != nullptr) throw Error("C1: has both {} and {}", form, name);
+    if (form != nullptr) throw ConstraintError("C1", "has both {} and {}", form, name);
     form = name;
   }
-  if (form == nullptr) throw Error("C1: has no value: expected one of value, value_float, ...");
+  if (form == nullptr)
+    throw ConstraintError("C1", "has no value: expected one of value, value_float, ...");
   const std::string_view kind(form);
   if (kind == "value") return *node.get_tensor(form);
   if (kind == "value_int") return Tensor::scalar<int64_t>(node.get_int(form, 0));
@@ -90,7 +92,7 @@ void infer_fill(InferContext& c) {
 int64_t range_length(const Tensor& start, const Tensor& limit, const Tensor& delta) {
   if (graph::is_floating(start.dtype())) {
     const double length = (limit.as_double(0) - start.as_double(0)) / delta.as_double(0);
-    if (!(length < 0x1p62)) throw Error("C4: the range never ends");
+    if (!(length < 0x1p62)) throw ConstraintError("C4", "the range never ends");
     return length <= 0 ? 0 : static_cast<int64_t>(std::ceil(length));
   }
   const __int128 span = __int128{limit.as_int(0)} - start.as_int(0);
@@ -119,7 +121,11 @@ void infer_eye(InferContext& c) {
   TensorType type = c.type(0);
   c.require(!type.ranked || type.rank() == 2, "C5", "input has type {}, expected rank 2",
             type.str());
-  type.dtype = static_cast<DType>(c.node().get_int("dtype", static_cast<int64_t>(type.dtype)));
+  const int64_t dtype = c.node().get_int("dtype", static_cast<int64_t>(type.dtype));
+  c.require(dtype > 0 && dtype <= static_cast<int64_t>(DType::kBFloat16) &&
+                graph::dtype_size(static_cast<DType>(dtype)) > 0,
+            "C6", "dtype is {}, expected the number of a numeric type", dtype);
+  type.dtype = static_cast<DType>(dtype);
   c.set(0, std::move(type));
 }
 

@@ -1,4 +1,5 @@
 // Kernels of Constant, ConstantOfShape, Range and EyeLike: all run once, when they are folded.
+#include <algorithm>
 #include <cstring>
 
 #include "ops/core/refusals.h"
@@ -72,7 +73,8 @@ void eye_ref(const KernelRequest& request, CpuContext& context) {
   const std::vector<int64_t> shape = type.shape();
   const size_t size = graph::dtype_size(type.dtype);
   const Tensor one = Tensor::scalar<int64_t>(1).cast(type.dtype);
-  const int64_t k = request.node->get_int("k", 0);
+  // A diagonal outside is empty, however far out it lies.
+  const int64_t k = std::clamp(request.node->get_int("k", 0), -shape[0], shape[1]);
   auto* y = static_cast<std::byte*>(context.outputs[0]);
   zero_fill(*context.pool, y, type.numel() * size);
   for (int64_t row = std::max<int64_t>(0, -k); row < shape[0] && row + k < shape[1]; ++row) {

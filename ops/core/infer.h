@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "graph/support/error.h"
+#include "ops/core/constraint.h"
 #include "ops/core/op.h"
 
 namespace sardonyx::ops {
@@ -41,12 +42,12 @@ class InferContext {
   }
   void set_unranked(int output, DType dtype) { set(output, TensorType::unranked(dtype)); }
 
-  // Throws Error "C2: MESSAGE"; infer_node adds the node. `constraint` is the number on the room's
+  // Throws ConstraintError; infer_node adds the node. `constraint` is the number on the room's
   // plate.
   template <class... Args>
   [[noreturn]] void fail(const char* constraint, fmt::format_string<Args...> format,
                          Args&&... args) const {
-    throw Error(std::string(constraint) + ": " + fmt::format(format, std::forward<Args>(args)...));
+    throw ConstraintError(constraint, format, std::forward<Args>(args)...);
   }
   template <class... Args>
   void require(bool condition, const char* constraint, fmt::format_string<Args...> format,

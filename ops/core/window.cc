@@ -1,4 +1,5 @@
 #include "ops/core/window.h"
+#include "ops/core/constraint.h"
 
 #include <algorithm>
 #include <limits>
@@ -22,9 +23,9 @@ std::vector<int64_t> entries(const graph::Node& node, const char* attribute, siz
                              int64_t fallback, const char* rule, int64_t smallest) {
   const auto values = node.get_ints(attribute, std::vector<int64_t>(count, fallback));
   if (values.size() != count) {
-    throw Error("W1: {} {} has {} entries, expected {} for {} spatial axes", attribute,
-                graph::shape_str(values), values.size(), count,
-                attribute == std::string("pads") ? count / 2 : count);
+    throw ConstraintError("W1", "{} {} has {} entries, expected {} for {} spatial axes", attribute,
+                          graph::shape_str(values), values.size(), count,
+                          attribute == std::string("pads") ? count / 2 : count);
   }
   for (const int64_t v : values) {
     if (v < smallest || v > kLargest) {
@@ -45,7 +46,8 @@ AutoPad auto_pad_of(const graph::Node& node) {
   if (name == "VALID") return AutoPad::kValid;
   if (name == "SAME_UPPER") return AutoPad::kSameUpper;
   if (name == "SAME_LOWER") return AutoPad::kSameLower;
-  throw Error("W4: auto_pad is '{}', expected NOTSET, VALID, SAME_UPPER or SAME_LOWER", name);
+  throw ConstraintError("W4", "auto_pad is '{}', expected NOTSET, VALID, SAME_UPPER or SAME_LOWER",
+                        name);
 }
 
 // SAME: as many outputs as steps fit into the input; an odd pad goes to the end (UPPER) or the
@@ -115,8 +117,8 @@ Window window_of(const graph::Node& node, std::vector<int64_t> in, std::vector<i
       w.pad_end[i] = pads[axes + i];
     }
     if (w.kernel[i] == 0 || w.kernel[i] > kLargest) {
-      throw Error("W5: the kernel {} has the size {}, expected 1 to {}", graph::shape_str(w.kernel),
-                  w.kernel[i], kLargest);
+      throw ConstraintError("W5", "the kernel {} has the size {}, expected 1 to {}",
+                            graph::shape_str(w.kernel), w.kernel[i], kLargest);
     }
     if (w.in[i] < 0 || w.kernel[i] < 0) continue;
     if (mode == AutoPad::kSameUpper || mode == AutoPad::kSameLower) {
@@ -125,8 +127,9 @@ Window window_of(const graph::Node& node, std::vector<int64_t> in, std::vector<i
       count_outputs(w, axis, ceil && mode == AutoPad::kNotSet);
     }
     if (w.out[i] < 1) {
-      throw Error(
-          "W6: the output would be empty: spatial axis {} has size {} with pads {} and {}, but the "
+      throw ConstraintError(
+          "W6",
+          "the output would be empty: spatial axis {} has size {} with pads {} and {}, but the "
           "kernel of {} taps at dilation {} spans {}",
           i, w.in[i], w.pad_begin[i], w.pad_end[i], w.kernel[i], w.dilation[i], w.extent(axis));
     }

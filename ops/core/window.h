@@ -38,7 +38,7 @@ struct Window {
 };
 
 // Reads strides, dilations, pads, auto_pad and ceil_mode of `node`. Sizes of -1 are unknown.
-// Throws Error "W3: ...".
+// Throws ConstraintError.
 Window window_of(const graph::Node& node, std::vector<int64_t> in, std::vector<int64_t> kernel);
 
 // Which array of cells is walked: x, y, or the taps of w.

@@ -16,6 +16,7 @@
 #include "ops/cross_entropy/cross_entropy.h"
 
 #include "graph/names.h"
+#include "ops/core/constraint.h"
 #include "ops/core/gradient.h"
 #include "ops/core/infer.h"
 #include "ops/cross_entropy/gradients.h"
@@ -29,7 +30,7 @@ Reduction reduction_of(const Node& node, const char* fallback) {
   if (name == "none") return Reduction::kNone;
   if (name == "sum") return Reduction::kSum;
   if (name == "mean") return Reduction::kMean;
-  throw Error("C5: reduction is '{}', expected none, sum or mean", name);
+  throw ConstraintError("C5", "reduction is '{}', expected none, sum or mean", name);
 }
 
 std::optional<int64_t> ignore_index_of(const Node& node) {

@@ -11,7 +11,7 @@ namespace sardonyx::ops::cross_entropy {
 
 enum class Reduction : uint8_t { kNone, kSum, kMean };
 
-// Attribute `reduction`: none, sum or mean. Throws Error "C5: ...".
+// Attribute `reduction`: none, sum or mean. Throws ConstraintError.
 Reduction reduction_of(const Node& node, const char* fallback);
 std::optional<int64_t> ignore_index_of(const Node& node);
 

@@ -13,6 +13,7 @@
 // Source   ONNX Dropout-1, 6, 7, 10, 12, 13, 22. Below 10 the mask has x's type: private attribute
 //          mask_as_data.
 #include "graph/names.h"
+#include "ops/core/constraint.h"
 #include "ops/core/elementwise.h"
 #include "ops/core/gradient.h"
 #include "ops/core/infer.h"
@@ -95,7 +96,7 @@ double ratio_of(const Node& node) {
   const Value* ratio = node.input(1);
   if (ratio == nullptr) return kDefaultRatio;
   if (!ratio->is_constant() || ratio->data.numel() != 1) {
-    throw Error("C2: the ratio '{}' must be one constant number", ratio->name);
+    throw ConstraintError("C2", "the ratio '{}' must be one constant number", ratio->name);
   }
   return ratio->data.as_double(0);
 }

@@ -11,6 +11,7 @@
 // Gradient Sum and Mean: dy spread over x, neither x nor y is read. Max and Min: ties share evenly.
 // Batch    ReduceSum over axis 0 is a sum over rows (bias gradients); the others couple the rows.
 // Source   ONNX ReduceSum-13, ReduceMean-18, ReduceMax-20, ReduceMin-20, ReduceProd-18
+#include "ops/core/constraint.h"
 #include "ops/core/elementwise.h"
 #include "ops/core/gradient.h"
 #include "ops/core/infer.h"
@@ -27,11 +28,11 @@ std::vector<bool> flags_of(const std::vector<int64_t>& axes, int rank) {
   std::vector<bool> flags(rank, false);
   for (int64_t axis : axes) {
     if (axis < -rank || axis >= rank) {
-      throw Error("C1: axis {} is out of range for {} axes, expected {} to {}", axis, rank, -rank,
-                  rank - 1);
+      throw ConstraintError("C1", "axis {} is out of range for {} axes, expected {} to {}", axis,
+                            rank, -rank, rank - 1);
     }
     const int64_t at = axis < 0 ? axis + rank : axis;
-    if (flags[at]) throw Error("C2: axis {} is named twice", at);
+    if (flags[at]) throw ConstraintError("C2", "axis {} is named twice", at);
     flags[at] = true;
   }
   return flags;

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "graph/support/error.h"
+#include "ops/core/constraint.h"
 #include "ops/reshape/reshape.h"
 
 namespace sardonyx::ops {
@@ -242,7 +243,7 @@ class Regrouping {
     if (batch != nullptr && !rest && out != 0 && out % (in / batch->weight) == 0) {
       baked(static_cast<int64_t>(out / (in / batch->weight)), have, want);
     }
-    throw Error("C4: {} can't take the shape {}", have, want);
+    throw ConstraintError("C4", "{} can't take the shape {}", have, want);
   }
 
   std::string count_text(Product count) const {
@@ -286,8 +287,9 @@ class Regrouping {
   }
 
   [[noreturn]] void baked(int64_t size, const std::string& have, const std::string& want) const {
-    throw Error(
-        "C5: the batch size {} is baked into the shape: {} can't take the shape {}, because the "
+    throw ConstraintError(
+        "C5",
+        "the batch size {} is baked into the shape: {} can't take the shape {}, because the "
         "batch here is {}; export the model with a dynamic batch axis, or train with "
         "--micro-batch {} and a --batch that is a multiple of it",
         size, have, want, batch_factor()->dim.value, size);

@@ -17,8 +17,10 @@ SliceBox slice_box(const KernelRequest& request) {
   const auto steps = request.has_in(4) ? request.ints(4) : std::vector<int64_t>();
   for (size_t i = 0; i < starts.size(); ++i) {
     const int axis = front_axis(axes.empty() ? static_cast<int64_t>(i) : axes[i], rank);
-    if (!steps.empty()) box.steps[axis] = steps[i];
-    box.starts[axis] = slice_range(starts[i], ends[i], box.steps[axis], dims[axis]).start;
+    const SliceRange range =
+        slice_range(starts[i], ends[i], steps.empty() ? 1 : steps[i], dims[axis]);
+    box.starts[axis] = range.start;
+    box.steps[axis] = range.step;
   }
   return box;
 }

@@ -26,6 +26,7 @@
 #include <numeric>
 
 #include "ops/core/axes.h"
+#include "ops/core/constraint.h"
 #include "ops/core/gradient.h"
 #include "ops/core/infer.h"
 #include "ops/core/normalize.h"
@@ -36,14 +37,18 @@ SliceRange slice_range(int64_t start, int64_t end, int64_t step, int64_t dim) {
   const auto from_front = [dim](int64_t position) {
     return position < 0 ? position + dim : position;
   };
+  // A step over the whole axis and a longer one take the same elements; strides can't overflow
+  // then.
+  const int64_t longest = std::max<int64_t>(dim, 1);
+  step = std::clamp(step, -longest, longest);
   if (step > 0) {
     start = std::clamp<int64_t>(from_front(start), 0, dim);
     end = std::clamp<int64_t>(from_front(end), 0, dim);
-    return {start, end > start ? (end - start - 1) / step + 1 : 0};
+    return {start, end > start ? (end - start - 1) / step + 1 : 0, step};
   }
   start = std::clamp<int64_t>(from_front(start), std::min<int64_t>(0, dim - 1), dim - 1);
   end = std::clamp<int64_t>(from_front(end), -1, dim - 1);
-  return {start, start > end ? (start - end - 1) / -step + 1 : 0};
+  return {start, start > end ? (start - end - 1) / -step + 1 : 0, step};
 }
 
 PadMode pad_mode(const Node& node) {
@@ -52,7 +57,7 @@ PadMode pad_mode(const Node& node) {
   if (mode == "reflect") return PadMode::kReflect;
   if (mode == "edge") return PadMode::kEdge;
   if (mode == "wrap") return PadMode::kWrap;
-  throw Error("C5: mode '{}' is none of constant, reflect, edge, wrap", mode);
+  throw ConstraintError("C5", "mode '{}' is none of constant, reflect, edge, wrap", mode);
 }
 
 namespace {
@@ -209,8 +214,10 @@ void slice_gradient(GradientContext& c) {
   const auto axes = constant_ints(c.x(3)), steps = constant_ints(c.x(4));
   for (size_t i = 0; i < starts->size(); ++i) {
     const int axis = front_axis(axes ? (*axes)[i] : static_cast<int64_t>(i), c.x(0)->type.rank());
-    box.steps[axis] = steps ? (*steps)[i] : 1;
-    box.starts[axis] = slice_range((*starts)[i], (*ends)[i], box.steps[axis], shape[axis]).start;
+    const SliceRange range =
+        slice_range((*starts)[i], (*ends)[i], steps ? (*steps)[i] : 1, shape[axis]);
+    box.starts[axis] = range.start;
+    box.steps[axis] = range.step;
   }
   c.set(0, c.b().own("SliceGrad", {c.dy(0)},
                      {{"shape", shape}, {"starts", box.starts}, {"steps", box.steps}}));

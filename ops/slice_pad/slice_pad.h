@@ -19,6 +19,7 @@ struct SliceBox {
 struct SliceRange {
   int64_t start = 0;  // in [0, dim], or -1 .. dim - 1 for negative steps
   int64_t count = 0;
+  int64_t step = 1;  // no longer than the axis
 };
 SliceRange slice_range(int64_t start, int64_t end, int64_t step, int64_t dim);
 // Of a request of Slice (from its constant inputs) or SliceGrad (from its attributes).

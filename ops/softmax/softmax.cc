@@ -12,6 +12,7 @@
 // Source   ONNX Softmax-1, 11, 13, LogSoftmax-1, 11, 13
 #include "ops/softmax/softmax.h"
 
+#include "ops/core/constraint.h"
 #include "ops/core/elementwise.h"
 #include "ops/core/gradient.h"
 #include "ops/core/infer.h"
@@ -26,7 +27,7 @@ int64_t first_axis(const Node& node, int64_t rank) {
   // Flattening at `rank` leaves groups of one element.
   const int64_t end = node.get_int(kFlatten, 0) != 0 ? rank + 1 : rank;
   if (axis < -rank || axis >= end) {
-    throw Error("C2: axis {} is out of range for a value with {} axes", axis, rank);
+    throw ConstraintError("C2", "axis {} is out of range for a value with {} axes", axis, rank);
   }
   return axis < 0 ? axis + rank : axis;
 }

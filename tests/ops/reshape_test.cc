@@ -2,6 +2,7 @@
 // batches, old opsets, gradients.
 #include <gtest/gtest.h>
 
+#include "ops/core/constraint.h"
 #include "ops/core/infer.h"
 #include "ops/core/normalize.h"
 #include "tests/support/op_tester.h"
@@ -42,8 +43,8 @@ struct Typed {
   std::string error() {
     try {
       ops::infer_node(*node);
-    } catch (const Error& error) {
-      return error.what();
+    } catch (const ops::ConstraintError& error) {
+      return error.constraint() + ": " + error.what();
     }
     return "";
   }

@@ -347,6 +347,8 @@ void check_op(const OpCase& c) {
 std::string infer_error(const OpCase& c) {
   try {
     build(c, input_values(c, DType::kFloat32, -1));
+  } catch (const ops::ConstraintError& error) {
+    return error.constraint() + ": " + error.what();
   } catch (const Error& error) {
     return error.what();
   }

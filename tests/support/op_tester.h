@@ -92,7 +92,8 @@ void check_op(const OpCase& op_case);
 // The same as a list of messages.
 std::vector<std::string> op_faults(const OpCase& op_case);
 
-// Message of the Error that inferring the case's node throws; "" when it doesn't.
+// "C2: MESSAGE" of the Error that inferring the case's node throws (without the number when it
+// isn't about a constraint); "" when it doesn't.
 std::string infer_error(const OpCase& op_case);
 // Type of output 0 as inferred (float run), printed: "float[N:3,4]".
 std::string inferred_type(const OpCase& op_case, int output = 0);
