@@ -1,8 +1,8 @@
 // The thread pool of one replica: the calling thread is thread 0, workers spin for a bounded time
 // and then sleep.
 //
-// Task i always runs on thread i % size(), and a task that calls run() again runs its tasks one
-// after another: both are what makes results depend on the number of threads only.
+// Task i always runs on thread i % size(), and a task that calls run() of its own pool again runs
+// its tasks one after another: both are what makes results depend on the number of threads only.
 #pragma once
 
 #include <atomic>
@@ -13,14 +13,16 @@
 #include <vector>
 
 #include "ops/core/parallel.h"
+#include "runtime/devices/waiting.h"
 
 namespace sardonyx::runtime {
 
 class WorkerPool final : public ops::ThreadPool {
  public:
-  // `threads` >= 1, the calling thread included. Workers never spin when there are more threads
-  // than cores.
-  explicit WorkerPool(int threads);
+  // `threads` >= 1, the calling thread included.
+  explicit WorkerPool(int threads) : WorkerPool(threads, waiting_of(threads), {}) {}
+  // Worker i runs on cores[i]; what thread 0 runs on is up to the caller. Empty: anywhere.
+  WorkerPool(int threads, Waiting waiting, std::vector<int> cores);
   ~WorkerPool() override;
   WorkerPool(const WorkerPool&) = delete;
   WorkerPool& operator=(const WorkerPool&) = delete;
@@ -32,15 +34,14 @@ class WorkerPool final : public ops::ThreadPool {
   void stop();  // joins the threads that were started
   void work(int thread);
   void run_share(int thread);
-  void wait_for_job(uint32_t seen) const;
-  void wait_for_workers() const;
 
+  const Waiting waiting_;
+  const std::vector<int> cores_;
   std::vector<std::thread> workers_;
-  int spins_ = 0;
   int count_ = 0;
   const ops::FunctionRef<void(int)>* task_ = nullptr;
-  std::atomic<uint32_t> job_{0};     // counts jobs; workers wait for it to change
-  std::atomic<int32_t> running_{0};  // workers still inside the job
+  std::atomic<uint32_t> job_{0};      // counts jobs; workers wait for it to change
+  std::atomic<uint32_t> running_{0};  // workers still inside the job
   std::atomic<bool> stop_{false};
   std::mutex error_mutex_;
   std::exception_ptr error_;
