@@ -1,6 +1,8 @@
 // Concat and Split: parts, left-out parts, gradients into each other, batch roles, refusals.
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "ops/core/infer.h"
 #include "ops/core/normalize.h"
 #include "tests/support/op_tester.h"
@@ -206,6 +208,12 @@ TEST(Split, c3_rejects_sizes_that_do_not_add_up) {
                 .find("C3: 2 outputs of sizes [1,2] from an axis of size 4"),
             std::string::npos);
   EXPECT_NE(infer_error(split("s", random({4}), 0, {5, -1})).find("C3: 2 outputs"),
+            std::string::npos);
+  EXPECT_NE(infer_error({.op = "Split", .inputs = {random({4})}, .num_outputs = 0})
+                .find("C3: Split has no outputs"),
+            std::string::npos);
+  constexpr int64_t kHuge = std::numeric_limits<int64_t>::max();
+  EXPECT_NE(infer_error(split("s", random({4}), 0, {kHuge, kHuge})).find("C3: 2 outputs"),
             std::string::npos);
   OpCase c{.claim = "s", .op = "Split", .inputs = {random({5})}, .num_outputs = 2};
   EXPECT_NE(infer_error(c).find("C3: an axis of size 5 can't be cut into 2 equal parts"),

@@ -1,6 +1,8 @@
 // Constant in every form, ConstantOfShape, Range, EyeLike: values, types, refusals.
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "ops/core/infer.h"
 #include "ops/core/normalize.h"
 #include "tests/support/op_tester.h"
@@ -162,10 +164,22 @@ TEST(EyeLike, has_ones_on_the_diagonal_k) {
   eye(1, {0, 1, 0, 0, 0, 1});
   eye(-1, {0, 0, 0, 1, 0, 0});
   eye(5, {0, 0, 0, 0, 0, 0});
+  eye(std::numeric_limits<int64_t>::max(), {0, 0, 0, 0, 0, 0});
+  eye(std::numeric_limits<int64_t>::min(), {0, 0, 0, 0, 0, 0});
   EXPECT_EQ(inferred_type({.op = "EyeLike",
                            .inputs = {random({2, 3})},
                            .attributes = {{"dtype", static_cast<int64_t>(DType::kInt32)}}}),
             "int32[2,3]");
+}
+
+TEST(EyeLike, c6_rejects_types_that_are_no_numbers) {
+  for (const int64_t dtype : {int64_t{8}, int64_t{999}, int64_t{-1}}) {
+    EXPECT_NE(
+        infer_error({.op = "EyeLike", .inputs = {random({2, 3})}, .attributes = {{"dtype", dtype}}})
+            .find("C6: dtype is"),
+        std::string::npos)
+        << dtype;
+  }
 }
 
 TEST(EyeLike, c5_rejects_other_ranks) {

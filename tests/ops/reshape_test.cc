@@ -45,6 +45,8 @@ struct Typed {
       ops::infer_node(*node);
     } catch (const ops::ConstraintError& error) {
       return error.constraint() + ": " + error.what();
+    } catch (const Error& error) {
+      return error.what();
     }
     return "";
   }
@@ -290,6 +292,10 @@ TEST(Squeeze, drops_the_listed_axes_or_all_of_size_one) {
             .op = "Squeeze",
             .inputs = {random({2, 3, 1}), constant_ints({-1})},
             .batch = true});
+}
+
+TEST(Squeeze, the_batch_stays_even_where_it_has_one_row) {
+  EXPECT_EQ(Typed("Squeeze", {Dim(1, "N"), 3, 1}).type(), "float[N:1,3]");
 }
 
 TEST(Squeeze, c3_rejects_an_axis_that_is_not_one) {

@@ -47,6 +47,11 @@ TEST(Slice, clamps_starts_and_ends_and_counts_from_the_back) {
   check_slice(slice("[3:1]", given(kRow), {3}, {1}), doubles({0}, {}));
 }
 
+TEST(Slice, a_step_longer_than_the_axis_takes_one_element) {
+  check_slice(slice("[1::max]", given(kRow), {1}, {kMax}, {0}, {kMax}), doubles({1}, {1}));
+  check_slice(slice("[::min]", given(kRow), {-1}, {kMin}, {0}, {kMin}), doubles({1}, {4}));
+}
+
 TEST(Slice, steps_forward_and_back) {
   check_slice(slice("[::2]", given(kRow), {0}, {kMax}, {0}, {2}), doubles({3}, {0, 2, 4}));
   check_slice(slice("[1::3]", given(kRow), {1}, {kMax}, {}, {3}), doubles({2}, {1, 4}));
