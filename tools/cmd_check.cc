@@ -12,6 +12,7 @@
 #include "tools/check_report.h"
 #include "tools/command.h"
 #include "tools/flags.h"
+#include "tools/streams.h"
 
 namespace sardonyx::tools {
 
@@ -62,7 +63,11 @@ Action setup_check(CLI::App& app) {
     const CheckReport report = examine(*flags);
     fmt::print("{}", flags->shared.json ? report_json(report)
                                         : report_text(report, flags->shared, flags->all));
-    return report.trainable() ? 0 : 1;
+    if (report.trainable()) return 0;
+    // The report may have gone to a file; whoever sees the exit code gets the reason.
+    put(stderr, fmt::format("error: {} can't be trained{}\n", report.model,
+                            report.problem.empty() ? "" : ": " + report.problem));
+    return 1;
   };
 }
 
