@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,7 @@
 namespace sardonyx::runtime {
 
 struct Flags {
+  std::set<std::string> given;  // names of those on the command line, for --resume
   std::string model;
 
   std::string data, data_dir, normalize, augment;
@@ -49,13 +51,16 @@ struct Flags {
   bool direct_only = false, dry_run = false;
 
   std::string save, log, plot;
+  std::string checkpoint, checkpoint_every;
+  std::optional<int64_t> keep;
+  bool resume = false;
   int64_t eval_every = 1;
   bool json = false;
 };
 
 // A flag that is known and refused.
 struct UnbuiltFlag {
-  enum class Group : uint8_t { kBatch, kDevice, kOptimizer, kModel, kRun, kFiles };
+  enum class Group : uint8_t { kBatch, kDevice, kOptimizer, kModel, kRun };
   enum class Takes : uint8_t { kNothing, kValue };
   const char* name;
   Group group;

@@ -54,6 +54,7 @@ std::string to_json(const RunSummary& summary) {
   json["peak_bytes"] = summary.peak_bytes;
   json["planned_bytes"] = summary.planned_bytes;
   json["saved"] = summary.saved.empty() ? Json(nullptr) : Json(summary.saved);
+  if (!summary.checkpoint.empty()) json["checkpoint"] = summary.checkpoint;
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
@@ -66,7 +67,8 @@ void JsonLines::try_line(const std::string& text) {
                    std::strerror(errno));
 }
 
-LogFile::LogFile(const std::string& path) : JsonLines(std::fopen(path.c_str(), "w")) {
+LogFile::LogFile(const std::string& path, Begin begin)
+    : JsonLines(std::fopen(path.c_str(), begin == Begin::kAnew ? "w" : "a")) {
   name_ = "--log " + path;
   if (file_ == nullptr) throw Error("can't write to {}: {}", name_, std::strerror(errno));
 }

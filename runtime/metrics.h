@@ -54,6 +54,7 @@ struct RunSummary {
   std::vector<std::string> devices;
   size_t peak_bytes = 0, planned_bytes = 0;  // of the process; of states and arena
   std::string saved;                         // "" when nothing was
+  std::string checkpoint;                    // the newest; "" when there is none
 };
 
 class TrainListener {
@@ -90,11 +91,12 @@ class JsonLines : public TrainListener {
   bool broken_ = false;
 };
 
-// The same and a line per step, to a file that is made anew.
+// The same and a line per step, to a file.
 class LogFile final : public JsonLines {
  public:
+  enum class Begin : uint8_t { kAnew, kAtItsEnd };
   // Throws Error when the file can't be made.
-  explicit LogFile(const std::string& path);
+  explicit LogFile(const std::string& path, Begin begin = Begin::kAnew);
   ~LogFile() override;
   LogFile(const LogFile&) = delete;
   LogFile& operator=(const LogFile&) = delete;

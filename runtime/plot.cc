@@ -46,7 +46,8 @@ void add(Curve& curve, double x, const std::optional<double>& y) {
 
 }  // namespace
 
-PlotFile::PlotFile(std::filesystem::path path) : path_(std::move(path)) {
+PlotFile::PlotFile(std::filesystem::path path, LogRecords before)
+    : path_(std::move(path)), before_(std::move(before)) {
   step_loss_ = {"training, step by step", kTrainColour, {}, Curve::Look::kFaint};
   train_loss_ = {"training (epoch mean)", kTrainColour, {}};
   test_loss_ = {"test", kTestColour, {}};
@@ -55,7 +56,14 @@ PlotFile::PlotFile(std::filesystem::path path) : path_(std::move(path)) {
   write();
 }
 
-void PlotFile::begin(const RunInfo& info) { info_ = info; }
+void PlotFile::begin(const RunInfo& info) {
+  info_ = info;
+  auto epoch = before_.epochs.begin();
+  for (const StepRecord& record : before_.steps) {
+    step(record);
+    for (; epoch != before_.epochs.end() && epoch->step <= record.step; ++epoch) take(*epoch);
+  }
+}
 
 void PlotFile::step(const StepRecord& record) {
   const double epoch = static_cast<double>(record.epoch - 1) +
@@ -65,6 +73,11 @@ void PlotFile::step(const StepRecord& record) {
 }
 
 void PlotFile::epoch(const EpochRecord& record) {
+  take(record);
+  rewrite();
+}
+
+void PlotFile::take(const EpochRecord& record) {
   // A run may end inside an epoch: the last step knows where.
   const double x = step_loss_.points.empty() ? static_cast<double>(record.epoch)
                                              : step_loss_.points.back().first;
@@ -74,7 +87,6 @@ void PlotFile::epoch(const EpochRecord& record) {
   add(test_accuracy_, x, record.test_accuracy);
   if (record.test_accuracy) best_ = std::max(best_.value_or(0.0), *record.test_accuracy);
   images_per_s_ = record.images_per_s;
-  rewrite();
 }
 
 void PlotFile::end(const RunSummary&) { rewrite(); }

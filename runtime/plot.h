@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/log_cut.h"
 #include "runtime/metrics.h"
 
 namespace sardonyx::runtime {
@@ -41,8 +42,9 @@ std::string to_svg(const Picture& picture);
 // Rewrites the picture after each epoch and at the end. A write that fails later is a warning.
 class PlotFile final : public TrainListener {
  public:
-  // `.html` gives a page, anything else an SVG. Throws Error when the file can't be written.
-  explicit PlotFile(std::filesystem::path path);
+  // `.html` gives a page, anything else an SVG; `before`: what a resumed run has behind it. Throws
+  // Error when the file can't be written.
+  explicit PlotFile(std::filesystem::path path, LogRecords before = {});
   void begin(const RunInfo& info) override;
   void step(const StepRecord& record) override;
   void epoch(const EpochRecord& record) override;
@@ -52,8 +54,10 @@ class PlotFile final : public TrainListener {
  private:
   void write() const;
   void rewrite();
+  void take(const EpochRecord& record);
   bool broken_ = false;
   std::filesystem::path path_;
+  LogRecords before_;
   RunInfo info_;
   Curve step_loss_, train_loss_, test_loss_, train_accuracy_, test_accuracy_;
   std::optional<double> best_;

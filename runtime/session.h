@@ -93,6 +93,7 @@ class Session {
   // Lines for the user, each once: stale shapes, bypassed Softmax, ...
   const std::vector<std::string>& notices() const { return notices_; }
   Device& device() { return *device_; }
+  const Device& device() const { return *device_; }
   const SessionOptions& options() const { return options_; }
 
   // What the data are, for open dimensions of the model and for the choice of the output. Before

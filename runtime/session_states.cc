@@ -56,8 +56,8 @@ void Session::restore(const NamedTensors& values, int64_t steps) {
   if (!lines.empty()) {
     std::string text;
     for (const std::string& line : lines) text += "\n  " + line;
-    throw Error("the saved states don't fit the model, {} of them differ{}:{}", lines.size(),
-                lines.size() == 1 ? "s" : "", text);
+    throw Error("the saved states don't fit this model and optimizer, {} of them differ{}:{}",
+                lines.size(), lines.size() == 1 ? "s" : "", text);
   }
   for (const auto& [name, value] : values) set_state(name, value);
   step_ = steps;

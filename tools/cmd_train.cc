@@ -17,6 +17,7 @@
 #include "tools/flags.h"
 #include "tools/output_files.h"
 #include "tools/streams.h"
+#include "tools/train_checkpoints.h"
 
 namespace sardonyx::tools {
 
@@ -57,20 +58,20 @@ void print_facts(const Flags& flags, const Session& session, const FedData& data
       data.test == nullptr ? "" : fmt::format(" and {} test", count_str(data.test->size()));
   put(stdout, fmt::format("{}: {} parameters, {} training{} samples\n", info.model,
                           count_str(info.parameters), count_str(info.samples), test));
-  put(stdout, fmt::format("{}, {} steps per epoch, {}; {} lr {:.6g} {}; {}; {} planned\n",
-                          batch_text(options), info.steps_per_epoch,
-                          options.steps
-                              ? fmt::format("{} steps", *options.steps)
-                              : fmt::format("{} epoch{}", info.epochs, info.epochs == 1 ? "" : "s"),
-                          flags.optimizer, options.lr, options.schedule.str(),
-                          const_cast<Session&>(session).device().name(),
-                          bytes_str(static_cast<double>(session.planned_bytes()))));
+  put(stdout,
+      fmt::format("{}, {} steps per epoch, {}; {} lr {:.6g} {}; {}; {} planned\n",
+                  batch_text(options), info.steps_per_epoch,
+                  options.steps
+                      ? fmt::format("{} steps", *options.steps)
+                      : fmt::format("{} epoch{}", info.epochs, info.epochs == 1 ? "" : "s"),
+                  flags.optimizer, options.lr, options.schedule.str(), session.device().name(),
+                  bytes_str(static_cast<double>(session.planned_bytes()))));
 }
 
 // Bars, lines and files that the flags ask for.
 class Listeners {
  public:
-  explicit Listeners(const Flags& flags) {
+  Listeners(const Flags& flags, TrainCheckpoints& checkpoints) {
     const bool terminal = isatty(STDERR_FILENO) != 0;
     if (terminal) add(std::make_unique<ProgressBar>(stderr));
     if (flags.json) {
@@ -78,8 +79,12 @@ class Listeners {
     } else {
       add(std::make_unique<EpochLines>(stdout, terminal ? 0 : kQuietSeconds));
     }
-    if (!flags.log.empty()) add(std::make_unique<LogFile>(flags.log));
-    if (!flags.plot.empty()) add(std::make_unique<PlotFile>(flags.plot));
+    using Begin = LogFile::Begin;
+    const Begin begin = checkpoints.resumed() ? Begin::kAtItsEnd : Begin::kAnew;
+    if (!flags.log.empty()) add(std::make_unique<LogFile>(flags.log, begin));
+    if (!flags.plot.empty()) add(std::make_unique<PlotFile>(flags.plot, checkpoints.log()));
+    // Last: what the others write of a step is there when the step's checkpoint is.
+    if (checkpoints.writer() != nullptr) all_.push_back(checkpoints.writer());
   }
   const std::vector<TrainListener*>& all() const { return all_; }
 
@@ -108,6 +113,13 @@ void print_summary(const RunSummary& summary) {
   put(stdout, join(facts, "; ") + "\n");
 }
 
+// Those from number `first` on; returns how many there are.
+size_t tell_notices(const Session& session, size_t first) {
+  const std::vector<std::string>& notices = session.notices();
+  for (size_t i = first; i < notices.size(); ++i) support::notice("{}", notices[i]);
+  return notices.size();
+}
+
 int dry_run(const Flags& flags, Session& session, const FedData& data, Trainer& trainer,
             const TrainerOptions& options) {
   trainer.prepare();
@@ -117,26 +129,35 @@ int dry_run(const Flags& flags, Session& session, const FedData& data, Trainer& 
   return 0;
 }
 
-int train(const Flags& flags) {
+int train(Flags flags) {
+  TrainCheckpoints checkpoints(flags);
   SessionOptions session_flags = session_options(flags);
   trainer_options(flags, -1);  // usage first: nothing was read so far
   augment_options(flags);
   adapt_options(flags);
   check_files(flags);
+  checkpoints.replay(session_flags);
   const auto session = Session::open(flags.model, std::move(session_flags));
   const Feed feed = find_feed(*session, flags);
   const TrainerOptions options = trainer_options(flags, feed.baked_rows());
   const Cut cut = cut_batch(options.batch.batch, options.batch.cut);
   const FedData data = open_data(*session, feed, flags, cut[0][0], DataUse::kTraining);
   Trainer trainer(*session, feed, data, options);
-  for (const std::string& line : session->notices()) support::notice("{}", line);
+  const size_t told = tell_notices(*session, 0);
   advise(flags, options);
   if (flags.dry_run) return dry_run(flags, *session, data, trainer, options);
   trainer.prepare();
+  tell_notices(*session, told);
+  checkpoints.begin(flags, *session, trainer, options);
   if (!flags.json) print_facts(flags, *session, data, trainer, options);
-  const Listeners listeners(flags);
+  const Listeners listeners(flags, checkpoints);
   const StopSignal signal;
   RunSummary summary = trainer.run(listeners.all(), [] { return StopSignal::received() != 0; });
+  Checkpointer* writer = checkpoints.writer();
+  if (writer != nullptr) {
+    writer->close(trainer.state());
+    summary.checkpoint = writer->newest();
+  }
   if (!flags.save.empty()) {
     const SaveForm form = flags.keep_training_form ? SaveForm::kAsInFile : SaveForm::kInference;
     for (const std::string& line : session->save(flags.save, form)) support::notice("{}", line);
@@ -149,9 +170,14 @@ int train(const Flags& flags) {
     // Lines for people: who closed them early, as `head` does, has seen enough.
     forget_gone_reader();
   }
+  if (writer != nullptr && !writer->failure().empty()) {
+    throw Error("the checkpoint of step {} is missing: {}", summary.step, writer->failure());
+  }
   if (summary.done) return 0;
   put(stderr, fmt::format("stopped by {} after step {}{}\n", summary.stopped, summary.step,
-                          summary.saved.empty() ? "; nothing was saved (no --save)" : ""));
+                          writer != nullptr       ? "; go on with --resume"
+                          : summary.saved.empty() ? "; nothing was saved (no --save)"
+                                                  : ""));
   return 128 + StopSignal::received();
 }
 
@@ -174,7 +200,12 @@ Action setup_train(CLI::App& app) {
   add_example(app,
               "sardonyx train lenet.onnx --data fashion-mnist --epochs 10 --batch 256 --lr 0.2 \\\n"
               "    --save trained.onnx --plot curve.svg");
-  return [flags] { return train(*flags); };
+  return [flags, &app] {
+    for (const CLI::Option* option : app.get_options()) {
+      if (option->count() > 0) flags->given.insert(option->get_name());
+    }
+    return train(*flags);
+  };
 }
 
 }  // namespace sardonyx::tools

@@ -199,10 +199,19 @@ void add_file_flags(CLI::App& app, Flags& flags) {
       ->group(kGroup);
   app.add_option("--log", flags.log, "a JSON line per step and epoch")->group(kGroup);
   app.add_option("--plot", flags.plot, "curves of loss and accuracy, .svg or .html")->group(kGroup);
+  app.add_option("--checkpoint", flags.checkpoint, "a folder for checkpoints, one a folder in it")
+      ->group(kGroup);
+  app.add_option("--checkpoint-every", flags.checkpoint_every,
+                 "N[steps|epochs] between checkpoints (default 1epochs)")
+      ->group(kGroup);
+  add_whole(app, "--keep", flags.keep, 1, kMostCount, "checkpoints that stay (default 3)")
+      ->group(kGroup);
+  app.add_flag("--resume", flags.resume,
+               "go on from the newest checkpoint; flags left out are as they were")
+      ->group(kGroup);
   add_whole(app, "--eval-every", flags.eval_every, 0, kMostCount,
             "epochs between evaluations; 0: never")
       ->group(kGroup);
-  add_unbuilt(app, UnbuiltFlag::Group::kFiles);
 }
 
 void add_json_flag(CLI::App& app, Flags& flags) {

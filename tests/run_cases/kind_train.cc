@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "graph/names.h"
+#include "runtime/checkpoint.h"
 #include "tests/run_cases/kit.h"
 
 namespace sardonyx::cases {
@@ -22,20 +23,56 @@ int64_t rows_in(const runtime::Cut& cut) {
   return rows;
 }
 
-void run_steps(const Task& task, runtime::Session& session, const runtime::Batch& data) {
+std::unique_ptr<runtime::Session> open_for_training(const Task& task, const runtime::Batch& data,
+                                                    runtime::KernelChoices replay) {
+  runtime::SessionOptions options = training_options(task, data);
+  options.replay = std::move(replay);
+  auto session = runtime::Session::open(task.model(), std::move(options));
+  std::vector<runtime::Cut> cuts;
+  for (const json& step : task.spec.at("steps")) {
+    cuts.push_back(cut_of(step));
+    if (cuts.back().size() == 1) continue;
+    throw Mismatch("needs replicas: the step is cut over {}", cuts.back().size());
+  }
+  session->prepare_training(cuts);
+  return session;
+}
+
+// Through a checkpoint on disk into a new session.
+std::unique_ptr<runtime::Session> resumed(const Task& task, const runtime::Session& session,
+                                          const runtime::Batch& data) {
+  runtime::CheckpointFolder folder(task.scratch / "checkpoints");
+  runtime::Manifest manifest;
+  manifest.run.step = session.steps();
+  manifest.kernels = session.kernel_choices();
+  folder.write(manifest, session.saved_states(),
+               [&](const std::string& name) { return session.state(name); });
+  const runtime::Checkpoint read = folder.newest().value();
+  auto next = open_for_training(task, data, read.manifest.kernels);
+  next->restore(read.states, read.manifest.run.step);
+  return next;
+}
+
+// The session after all steps; `stops`: numbers of steps after which the run is left and resumed.
+std::unique_ptr<runtime::Session> run_steps(const Task& task, const runtime::Batch& data,
+                                            const std::vector<size_t>& stops) {
   const test::Tolerance tolerance = tolerance_of(task.spec);
   const json& steps = task.spec.at("steps");
+  auto session = open_for_training(task, data, {});
   for (size_t i = 0; i < steps.size(); ++i) {
+    if (std::find(stops.begin(), stops.end(), i) != stops.end()) {
+      session = resumed(task, *session, data);
+    }
     const runtime::Cut cut = cut_of(steps[i]);
-    if (cut.size() > 1) throw Mismatch("needs replicas: the step is cut over {}", cut.size());
     const runtime::Batch batch =
         rows_of(data, steps[i].value("first_sample", int64_t{0}), rows_in(cut));
-    const double loss = session.train_step(batch, cut, steps[i].at("lr")).loss;
+    const double loss = session->train_step(batch, cut, steps[i].at("lr")).loss;
     const double want = task.spec.at("loss_step").at(i);
     if (!(std::abs(loss - want) <= tolerance.atol + tolerance.rtol * std::abs(want))) {
       throw Mismatch("loss of step {} is {}, expected {}", i + 1, loss, want);
     }
   }
+  return session;
 }
 
 // The session's value, or the file's for what isn't trained.
@@ -71,14 +108,19 @@ void check_frozen(const Task& task, const runtime::Session& session) {
 
 void run_train(Task& task) {
   const runtime::Batch data = read_batch(task);
-  const auto session = runtime::Session::open(task.model(), training_options(task, data));
-  run_steps(task, *session, data);
+  const auto session = run_steps(task, data, {});
   check_parameters(task, *session, "parameter");
   check_frozen(task, *session);
   const auto saved = task.scratch / "saved.onnx";
   session->save(saved);
   check_parameters(task, *runtime::Session::open(saved, plain_options(task)), "saved parameter");
-  if (task.spec.contains("resume_after")) throw Mismatch("needs checkpoints: resumes a run");
+  if (!task.spec.contains("resume_after")) return;
+  const auto other = run_steps(task, data, task.spec["resume_after"].get<std::vector<size_t>>());
+  check_parameters(task, *other, "resumed parameter");
+  for (const runtime::SavedState& state : session->saved_states()) {
+    if (other->state(state.name).identical(session->state(state.name))) continue;
+    throw Mismatch("'{}' has other bits when the run is resumed", state.name);
+  }
 }
 
 }  // namespace sardonyx::cases

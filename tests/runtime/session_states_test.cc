@@ -96,9 +96,9 @@ TEST(SessionStates, everything_that_does_not_fit_is_listed_and_nothing_changes) 
   wrong.emplace_back("other\n", Tensor(graph::DType::kInt64, {}));
   const std::string type = before[0].second.type().str(), gone = before[1].second.type().str();
   EXPECT_EQ(error_of([&] { session->restore(wrong, 7); }),
-            "the saved states don't fit the model, 3 of them differ:\n  '" + changed +
-                "' is double[2,3], the model has " + type + "\n  '" + missing + "' " + gone +
-                " is missing\n  'other\\n' int64[] is not in the model");
+            "the saved states don't fit this model and optimizer, 3 of them differ:\n  '" +
+                changed + "' is double[2,3], the model has " + type + "\n  '" + missing + "' " +
+                gone + " is missing\n  'other\\n' int64[] is not in the model");
   EXPECT_EQ(session->steps(), 0);
   const NamedTensors after = values_of(*session);
   for (size_t i = 0; i < before.size(); ++i) {

@@ -105,8 +105,6 @@ TEST_F(CliErrors, usage_is_code_2_and_names_what_is_near) {
 
 TEST_F(CliErrors, what_is_not_built_is_refused_by_name) {
   const std::pair<const char*, const char*> cases[] = {
-      {"--resume", "--resume: checkpoints are not built yet"},
-      {"--checkpoint dir", "--checkpoint: checkpoints are not built yet"},
       {"--clip-norm 1", "--clip-norm: clipping is not built yet"},
       {"--group a:lr=1", "--group: parameter groups are not built yet"},
       {"--sync-bn", "--sync-bn: several replicas are not built yet"},

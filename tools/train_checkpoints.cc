@@ -1,0 +1,101 @@
+#include "tools/train_checkpoints.h"
+
+#include <filesystem>
+
+#include "graph/support/log.h"
+#include "graph/support/text.h"
+#include "runtime/usage.h"
+
+namespace sardonyx::tools {
+
+using namespace runtime;  // NOLINT: this file is glue between its parts
+using support::escaped;
+
+TrainCheckpoints::TrainCheckpoints(Flags& flags) : options_(checkpoint_options(flags)) {
+  if (flags.dry_run && flags.resume) throw UsageError("--resume goes with training, not --dry-run");
+  if (flags.checkpoint.empty() || flags.dry_run) return;
+  folder_.emplace(flags.checkpoint);
+  if (!flags.resume) {
+    if (folder_->steps().empty()) return;
+    throw Error(
+        "--checkpoint {}: it holds the checkpoints of a run, the newest after step {}; go on with "
+        "--resume, or choose another folder",
+        escaped(flags.checkpoint), folder_->steps().front());
+  }
+  from_ = folder_->newest();
+  if (!from_) {
+    support::notice("--checkpoint {} holds no checkpoint, the run begins at step 0",
+                    escaped(flags.checkpoint));
+    return;
+  }
+  with_context([&] { return "resuming from " + escaped(from_->path.string()); },
+               [&] {
+                 for (const std::string& line : take_over(flags, from_->manifest.config)) {
+                   support::notice("{}", line);
+                 }
+               });
+}
+
+void TrainCheckpoints::replay(SessionOptions& options) const {
+  if (from_) options.replay = from_->manifest.kernels;
+}
+
+Manifest TrainCheckpoints::manifest(const Flags& flags, const Session& session,
+                                    const Trainer& trainer, const TrainerOptions& options) const {
+  Flags decided = flags;  // what the file or a default decided counts as if it were given
+  decided.batch = options.batch.batch;
+  if (!options.steps) decided.epochs = options.epochs;
+  Manifest manifest;
+  manifest.seed = options.seed;
+  manifest.samples = trainer.info().samples;
+  manifest.model = session.model().path().filename().string();
+  manifest.model_sum = sum_of(session);
+  manifest.config = run_config(decided);
+  manifest.schedule = options.schedule.str();
+  manifest.devices = {session.options().device};
+  manifest.threads = session.device().threads();
+  manifest.cut = cut_batch(options.batch.batch, options.batch.cut);
+  return manifest;
+}
+
+void TrainCheckpoints::begin(const Flags& flags, Session& session, Trainer& trainer,
+                             const TrainerOptions& options) {
+  if (!folder_) return;
+  Manifest now = manifest(flags, session, trainer, options);
+  if (from_) {
+    with_context([&] { return "resuming from " + escaped(from_->path.string()); },
+                 [&] { take_up(flags, session, trainer, now); });
+  }
+  writer_ = std::make_unique<Checkpointer>(*folder_, session, std::move(now), options_);
+  if (from_) writer_->resumed(*from_);
+}
+
+void TrainCheckpoints::take_up(const Flags& flags, Session& session, Trainer& trainer,
+                               const Manifest& now) {
+  const Manifest& before = from_->manifest;
+  if (now.samples != before.samples) {
+    throw Error("the training data have {} samples now, {} before: the order would be another",
+                now.samples, before.samples);
+  }
+  session.restore(from_->states, before.run.step);
+  trainer.resume(before.run);
+  from_->states.clear();
+  if (now.model_sum != before.model_sum) {
+    support::warning(
+        "{} is not the file that the run began with ({} has {}, it had {}): its tensors fit, so "
+        "the "
+        "run goes on, but not as the same run",
+        escaped(flags.model), escaped(before.model), sum_str(now.model_sum),
+        sum_str(before.model_sum));
+  }
+  if (now.threads != before.threads && flags.threads == 0) {
+    support::notice("{} threads now, {} before: the steps are the same to rounding", now.threads,
+                    before.threads);
+  }
+  const RunInfo& info = trainer.info();
+  support::notice("goes on from {}, step {} of {}", escaped(from_->path.string()), before.run.step,
+                  info.total_steps);
+  if (!flags.log.empty()) log_ = cut_log(flags.log, before.run, info.steps_per_epoch);
+}
+
+}  // namespace sardonyx::tools
