@@ -99,9 +99,7 @@ void infer_squeeze_all(InferContext& c) {
   if (!c.type(0).is_static()) return c.set_unranked(0, c.dtype(0));
   std::vector<Dim> dims;
   for (const Dim& dim : c.dims(0)) {
-    // The batch has one row here, but another number in the next plan.
-    const bool batch = !dim.symbol.empty() && dim.symbol == batch_symbol(c);
-    if (dim.value != 1 || batch) dims.push_back(dim);
+    if (dim.value != 1) dims.push_back(dim);
   }
   c.set(0, c.dtype(0), std::move(dims));
 }

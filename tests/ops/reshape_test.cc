@@ -294,10 +294,6 @@ TEST(Squeeze, drops_the_listed_axes_or_all_of_size_one) {
             .batch = true});
 }
 
-TEST(Squeeze, the_batch_stays_even_where_it_has_one_row) {
-  EXPECT_EQ(Typed("Squeeze", {Dim(1, "N"), 3, 1}).type(), "float[N:1,3]");
-}
-
 TEST(Squeeze, c3_rejects_an_axis_that_is_not_one) {
   EXPECT_EQ(Typed("Squeeze", {2, 3}, {{1}}).error(),
             "C3: axis 1 of float[2,3] has size 3, expected 1\n"
