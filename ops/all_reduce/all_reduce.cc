@@ -1,21 +1,24 @@
-// What joins the gradients of replicas: flat buckets that are summed while the backward pass goes
-// on.
+// What joins the gradients of replicas: flat buckets that are summed while the backward pass runs.
 //
-// Bucket(members...) -> bucket: all members in one tensor, member i from element offsets[i] on.
-// What
-//   lies between them is never read. The planner lets members be written in place; then nothing
-//   moves.
-// AllReduce(bucket) -> sum: starts the sum over the replicas, which overwrites the bucket.
-// Await(sum) -> sum: the same memory, once the sum is complete. Between the two nobody may touch
-// it. BucketMember(bucket) -> member: the elements from `offset` on, as a tensor of shape `shape`;
-// a view.
+//   Bucket(members...) -> bucket       all members in one tensor, member i from offsets[i] on. What
+//                                      lies between them is never read. The planner lets members be
+//                                      written in place; then nothing moves.
+//   AllReduce(bucket) -> sum           starts the sum over the replicas; it overwrites the bucket
+//   Await(sum) -> sum                  the same memory, once the sum is complete. Between the two
+//                                      nobody may touch it.
+//   BucketMember(bucket) -> member     the elements from `offset` on in the shape `shape`: a view
 //
-// A1 members have one floating type and static shapes    A2 one offset per member, ascending,
-// without overlap    A3 a member lies inside its bucket    A4 wire is "" or "bfloat16" with float32
-// data Gradient none: the step ends here. Source   Sardonyx (insert_all_reduce writes these nodes);
-// the sum itself is ops/core/communicator.h
+// A1 members have one floating type and static shapes
+// A2 one offset per member, ascending, without overlap
+// A3 a member lies inside its bucket
+// A4 wire is "" or "bfloat16", with float32 data
+//
+// Gradient none: the step ends here.
+//
+// Source   Sardonyx: insert_all_reduce writes these nodes, ops/core/communicator.h is the sum
 #include "ops/core/elementwise.h"
 #include "ops/core/infer.h"
+#include "ops/core/step_op.h"
 #include "ops/registry.h"
 
 namespace sardonyx::ops {
@@ -68,23 +71,10 @@ void infer_member(InferContext& context) {
   context.set(0, type);
 }
 
-// --- Gradient
-
-Gradient none() { return not_differentiable("the step ends here"); }
-
 // --- Definition
 
-OpDef define(const char* name, const char* doc) {
-  OpDef op;
-  op.domain = kDomain;
-  op.name = name;
-  op.doc = doc;
-  op.gradient = none();
-  return op;
-}
-
 OpDef bucket() {
-  OpDef op = define("Bucket", "Gradients in one flat tensor, to be summed at once.");
+  OpDef op = step_op("Bucket", "Gradients in one flat tensor, to be summed at once.");
   op.inputs = {{"members", Presence::kVariadic}};
   op.outputs = {{"bucket"}};
   op.attributes = {{"offsets", "ints, required: element at which each member begins"}};
@@ -95,7 +85,7 @@ OpDef bucket() {
 
 // Two sums of equal data are two sums, and the second result overwrites the first.
 OpDef in_place(const char* name, const char* doc) {
-  OpDef op = define(name, doc);
+  OpDef op = step_op(name, doc);
   op.inputs = {{"data"}};
   op.outputs = {{"sum"}};
   op.infer = infer_same;
@@ -112,7 +102,7 @@ OpDef all_reduce() {
 }
 
 OpDef bucket_member() {
-  OpDef op = define("BucketMember", "One member of a bucket.");
+  OpDef op = step_op("BucketMember", "One member of a bucket.");
   op.inputs = {{"bucket"}};
   op.outputs = {{"member"}};
   op.attributes = {{"offset", "int, required: element at which the member begins"},

@@ -84,7 +84,6 @@ Primitive require_convolution(const ConvGeometry& g, int64_t images, Pass pass, 
       return std::move(*primitive);
     }
   }
-  // A tail that can't take the weights of the other pieces: plain weights are always known.
   throw Error("oneDNN has no convolution for {} images of {} channels", images, g.channels);
 }
 

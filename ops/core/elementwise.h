@@ -15,7 +15,7 @@ void infer_same(InferContext& context);
 // Output 0 has the common shape of inputs first .. last, which must be equal (dimensions that are
 // not known yet fit everything). `constraint`: number on the plate.
 void infer_same_shapes(InferContext& context, int first, int last, const char* constraint);
-// Throws "CONSTRAINT: input 0 (X) is int64, expected a floating type".
+// Throws ConstraintError: "input 0 (X) is int64, expected a floating type".
 void require_floating(const InferContext& context, int input, const char* constraint);
 
 }  // namespace sardonyx::ops

@@ -18,6 +18,7 @@
 // O5 operands of Accumulate have one shape
 #include "ops/core/elementwise.h"
 #include "ops/core/infer.h"
+#include "ops/core/step_op.h"
 
 namespace sardonyx::ops {
 
@@ -80,23 +81,10 @@ void infer_accumulate(InferContext& context) {
   infer_same(context);
 }
 
-// --- Gradient
-
-Gradient none() { return not_differentiable("the step ends here"); }
-
 // --- Definition
 
-OpDef define(const char* name, const char* doc) {
-  OpDef op;
-  op.domain = kDomain;
-  op.name = name;
-  op.doc = doc;
-  op.gradient = none();
-  return op;
-}
-
 OpDef sgd() {
-  OpDef op = define("SGD", "Stochastic gradient descent with momentum and weight decay.");
+  OpDef op = step_op("SGD", "Stochastic gradient descent with momentum and weight decay.");
   op.inputs = {{"w"},
                {"g"},
                {"lr"},
@@ -118,7 +106,7 @@ OpDef sgd() {
 }
 
 OpDef grad_scale() {
-  OpDef op = define("GradScale", "The factor that turns summed gradients into that of the step.");
+  OpDef op = step_op("GradScale", "The factor that turns summed gradients into that of the step.");
   op.inputs = {{"weight"}, {"loss_sum", Presence::kOptional}, {"norms", Presence::kVariadic}};
   op.outputs = {{"scale"}, {"grad_norm", Presence::kOptional}};
   op.attributes = {{"divide", "int, default 1: 0 leaves sums undivided"},
@@ -128,7 +116,7 @@ OpDef grad_scale() {
 }
 
 OpDef squared_norm() {
-  OpDef op = define("SquaredNorm", "Sum of the squares of all elements.");
+  OpDef op = step_op("SquaredNorm", "Sum of the squares of all elements.");
   op.inputs = {{"x"}};
   op.outputs = {{"norm2"}};
   op.infer = infer_scalar;
@@ -136,7 +124,7 @@ OpDef squared_norm() {
 }
 
 OpDef started() {
-  OpDef op = define("Started", "Whether any step has been taken: 1, unless this one is skipped.");
+  OpDef op = step_op("Started", "Whether any step has been taken: 1, unless this one is skipped.");
   op.inputs = {{"started"}, {"scale"}};
   op.outputs = {{"next"}};
   op.infer = infer_started;
@@ -144,7 +132,7 @@ OpDef started() {
 }
 
 OpDef accumulate() {
-  OpDef op = define("Accumulate", "Adds to an accumulator.");
+  OpDef op = step_op("Accumulate", "Adds to an accumulator.");
   op.inputs = {{"acc"}, {"x"}};
   op.outputs = {{"next"}};
   op.infer = infer_accumulate;

@@ -7,6 +7,22 @@
 namespace sardonyx::passes {
 namespace {
 
+// The passes on a graph whose constants stand for tensors of a file.
+PassContext run(graph::Graph& graph, Mode mode, const std::vector<std::string>& passes) {
+  for (graph::Value* constant : graph.constants()) {
+    constant->origin = {graph::Origin::Kind::kInitializer, "", -1, -1, constant->name, ""};
+  }
+  const NullTarget target;
+  PassContext context;
+  context.target = &target;
+  context.options.mode = mode;
+  Pipeline pipeline;
+  for (const std::string& pass : passes) pipeline.push_back({pass, ""});
+  run_pipeline(graph, context, pipeline);
+  context.target = nullptr;
+  return context;
+}
+
 std::vector<std::string> notices_of(const std::string& constants) {
   const auto graph = graph::parse(R"(<ir_version: 8, opset_import: ["" : 13, "sardonyx" : 1]>
 g (float[N,2] x) => (float[N,2] y) <)" +
@@ -15,16 +31,8 @@ g (float[N,2] x) => (float[N,2] y) <)" +
   a = MatMul(x, v)
   y = MatMul(a, w)
 })");
-  for (graph::Value* constant : graph->constants()) {
-    constant->origin = {graph::Origin::Kind::kInitializer, "", -1, -1, constant->name, ""};
-  }
-  const NullTarget target;
-  PassContext context;
-  context.target = &target;
-  run_pipeline(
-      *graph, context,
-      {{"bind_batch", ""}, {"infer_shapes", ""}, {"append_loss", ""}, {"mark_trainable", ""}});
-  return context.notices;
+  return run(*graph, Mode::kTrain, {"bind_batch", "infer_shapes", "append_loss", "mark_trainable"})
+      .notices;
 }
 
 TEST(MarkTrainable, equal_weights_are_trained_apart_with_a_notice) {
@@ -41,14 +49,7 @@ g (float[2,2] x) => (float[2,2] y) <float[2,2] v = {1, 2, 3, 4}, float[2,2] w = 
   [side] c = Bar(a)
   y = MatMul(b, w)
 })");
-  for (graph::Value* constant : graph->constants()) {
-    constant->origin = {graph::Origin::Kind::kInitializer, "", -1, -1, constant->name, ""};
-  }
-  const NullTarget target;
-  PassContext context;
-  context.target = &target;
-  context.options.mode = Mode::kEval;
-  run_pipeline(*graph, context, {{"infer_shapes", ""}, {"mark_trainable", ""}});
+  const PassContext context = run(*graph, Mode::kEval, {"infer_shapes", "mark_trainable"});
   ASSERT_EQ(context.parameters.size(), 2u);
   EXPECT_EQ(context.parameters[0].reason, "blocked: magic (Foo) isn't supported");
 }
