@@ -1,9 +1,16 @@
 // append_optimizer: one update per parameter, bound to it. The gradient is divided once, here, by
 // the true weight of the whole step, through the scalar `grad_scale`; a step whose loss or gradient
 // is not finite has a NaN scale and changes nothing.
+//
+// Slots are states named after the parameter: "momentum/w", "adam/m/w", "adam/v/w", "ema/w".
+// "optimizer/step" counts the updates that were really taken.
+#include <algorithm>
+#include <map>
+
 #include "graph/names.h"
 #include "graph/support/error.h"
 #include "ops/core/op_builder.h"
+#include "passes/globs.h"
 #include "passes/pass.h"
 
 namespace sardonyx::passes {
@@ -20,63 +27,158 @@ class OptimizerAppender {
       : graph_(graph), context_(context), options_(context.options.optimizer), b_(graph) {}
 
   void run() {
-    if (options_.kind != "sgd")
-      throw Error("there is no optimizer '{}'; known: sgd", options_.kind);
-    const graph::TensorType scalar(context_.options.dtype, {});
+    check_options();
+    for (const ParameterRow& row : context_.parameters) parts_.emplace(row.name, row.part);
     context_.learning_rate = graph::fresh_name(graph_, "lr");
-    lr_ = graph_.add_input(context_.learning_rate, scalar);
+    // In double whatever the compute type: what follows from it is rounded once, as in PyTorch.
+    lr_ = graph_.add_input(context_.learning_rate, {graph::DType::kFloat64, {}});
     append_scale();
-    if (options_.momentum != 0.0) {
-      started_ = graph_.add_state("sgd/started", graph::TensorType(graph::DType::kInt64, {}),
-                                  graph::StateRole::kCounter);
+    if (!is_sgd() || options_.momentum != 0.0) {
+      step_ = graph_.add_state("optimizer/step", graph::TensorType(graph::DType::kInt64, {}),
+                               graph::StateRole::kCounter);
     }
     for (const auto& [parameter, gradient] : context_.gradients) {
-      update(graph_.find(parameter), graph_.find(gradient));
+      Value* w = graph_.find(parameter);
+      Value* next = update(w, graph_.find(gradient));
+      graph_.bind(w, next);
+      if (options_.ema > 0) average(w, next);
     }
-    if (started_ != nullptr) {
-      graph_.bind(started_, b_.own("Started", {started_, scale_}, {}, "sgd/started'"));
+    if (step_ != nullptr) {
+      graph_.bind(step_, b_.own("Advance", {step_, scale_}, {}, step_->name + "'"));
     }
   }
 
  private:
+  bool is_sgd() const { return options_.kind == "sgd"; }
+
+  void check_options() const {
+    if (!is_sgd() && options_.kind != "adam" && options_.kind != "adamw") {
+      throw Error("there is no optimizer '{}'; known: sgd, adam, adamw", options_.kind);
+    }
+    if (options_.clip_norm != 0.0 && options_.clip_value != 0.0) {
+      throw Error("--clip-norm {} and --clip-value {}: give one of them", options_.clip_norm,
+                  options_.clip_value);
+    }
+    std::vector<std::string> names;
+    for (const auto& [parameter, gradient] : context_.gradients) names.push_back(parameter);
+    for (const OptimizerGroup& group : options_.groups) {
+      require_match("--group", group.glob, names, "trainable parameter");
+    }
+  }
+
+  // --- scale
+
   void append_scale() {
     std::vector<Value*> inputs{graph_.find(context_.loss_weight), graph_.find(context_.loss_sum)};
-    for (const auto& [parameter, gradient] : context_.gradients) {
-      inputs.push_back(b_.own("SquaredNorm", {graph_.find(gradient)}, {}, "norm2/" + parameter));
-    }
-    Node* node = b_.node(ops::kDomain, "GradScale", inputs, {"grad_scale", "grad_norm"},
-                         {{"divide", int64_t{context_.options.loss.mean ? 1 : 0}}});
+    for (Value* norm : norms()) inputs.push_back(norm);
+    graph::Attributes attributes{{"divide", int64_t{context_.options.loss.mean ? 1 : 0}}};
+    if (options_.clip_norm != 0.0) attributes["clip_norm"] = options_.clip_norm;
+    Node* node =
+        b_.node(ops::kDomain, "GradScale", inputs, {"grad_scale", "grad_norm"}, attributes);
     scale_ = node->output(0);
     context_.grad_norm = node->output(1)->name;
     graph_.add_output(node->output(1));
   }
 
-  void update(Value* w, Value* g) {
-    CHECK(w != nullptr && g != nullptr);
-    std::vector<Value*> inputs{w, g, lr_, scale_};
-    std::vector<std::string> outputs{w->name + "'"};
-    Value* m = nullptr;
-    if (started_ != nullptr) {
-      m = graph_.add_state("momentum/" + w->name, w->type, graph::StateRole::kOptimizer);
-      inputs.insert(inputs.end(), {m, started_});
-      outputs.push_back(m->name + "'");
+  // Gradients that lie in one bucket are measured by one node.
+  std::vector<Value*> norms() {
+    std::vector<std::pair<std::string, std::vector<Value*>>> measured;
+    const Value* last = nullptr;
+    for (const auto& [parameter, gradient] : context_.gradients) {
+      Value* g = graph_.find(gradient);
+      const Value* whole = viewed(g);
+      if (whole != g && whole == last) {
+        measured.back().first = whole->name;
+        measured.back().second.push_back(g);
+      } else {
+        measured.push_back({parameter, {g}});
+      }
+      last = whole;
     }
-    Node* node = b_.node(ops::kDomain, "SGD", inputs, outputs,
-                         {{"momentum", options_.momentum},
-                          {"dampening", options_.dampening},
-                          {"nesterov", int64_t{options_.nesterov ? 1 : 0}},
-                          {"weight_decay", options_.weight_decay}});
-    graph_.bind(w, node->output(0));
-    if (m != nullptr) graph_.bind(m, node->output(1));
+    std::vector<Value*> norms;
+    for (auto& [name, gradients] : measured) {
+      norms.push_back(b_.own("SquaredNorm", std::move(gradients), {}, "norm2/" + name));
+    }
+    return norms;
+  }
+
+  static const Value* viewed(const Value* value) {
+    while (value->producer != nullptr && ops::OpRegistry::get().at(*value->producer).view) {
+      value = value->producer->input(0);
+    }
+    return value;
+  }
+
+  // --- updates
+
+  // The parameter's next value; its slots are bound here.
+  Value* update(Value* w, Value* g) {
+    CHECK(w != nullptr && g != nullptr);
+    std::vector<Value*> inputs{w, g, lr_, scale_}, slots;
+    if (!is_sgd()) {
+      slots = {slot("adam/m/", w), slot("adam/v/", w)};
+    } else if (step_ != nullptr) {
+      slots = {slot("momentum/", w)};
+    }
+    inputs.insert(inputs.end(), slots.begin(), slots.end());
+    if (step_ != nullptr) inputs.push_back(step_);
+    std::vector<std::string> outputs{w->name + "'"};
+    for (const Value* slot : slots) outputs.push_back(slot->name + "'");
+    const char* op = is_sgd() ? "SGD" : options_.kind == "adam" ? "Adam" : "AdamW";
+    Node* node = b_.node(ops::kDomain, op, inputs, outputs, attributes_for(w->name));
+    for (size_t i = 0; i < slots.size(); ++i) {
+      graph_.bind(slots[i], node->output(static_cast<int>(i) + 1));
+    }
+    return node->output(0);
+  }
+
+  Value* slot(const std::string& prefix, const Value* w) {
+    return graph_.add_state(prefix + w->name, w->type, graph::StateRole::kOptimizer);
+  }
+
+  graph::Attributes attributes_for(const std::string& parameter) const {
+    const auto group = std::ranges::find_if(options_.groups, [&](const OptimizerGroup& g) {
+      return graph::glob_match(g.glob, parameter);
+    });
+    const bool grouped = group != options_.groups.end();
+    graph::Attributes attributes{{"weight_decay", grouped && group->weight_decay
+                                                      ? *group->weight_decay
+                                                      : default_weight_decay(parameter)}};
+    if (grouped && group->lr_factor != 1.0) attributes["lr_factor"] = group->lr_factor;
+    if (options_.clip_value != 0.0) attributes["clip_value"] = options_.clip_value;
+    if (is_sgd()) {
+      attributes["momentum"] = options_.momentum;
+      attributes["dampening"] = options_.dampening;
+      attributes["nesterov"] = int64_t{options_.nesterov ? 1 : 0};
+    } else {
+      attributes["beta1"] = options_.beta1;
+      attributes["beta2"] = options_.beta2;
+      attributes["eps"] = options_.eps;
+    }
+    return attributes;
+  }
+
+  double default_weight_decay(const std::string& parameter) const {
+    const ParameterPart& part = parts_.at(parameter);
+    const bool spared =
+        (part.norm && !options_.decay_norms) || (part.bias && !options_.decay_biases);
+    return spared ? 0.0 : options_.weight_decay;
+  }
+
+  void average(Value* w, Value* next) {
+    Value* ema = graph_.add_state("ema/" + w->name, w->type, graph::StateRole::kOptimizer, w->data);
+    graph_.bind(ema,
+                b_.own("Ema", {ema, next, scale_}, {{"decay", options_.ema}}, ema->name + "'"));
   }
 
   Graph& graph_;
   PassContext& context_;
   const OptimizerOptions& options_;
   ops::OpBuilder b_;
+  std::map<std::string, ParameterPart> parts_;
   Value* lr_ = nullptr;
   Value* scale_ = nullptr;
-  Value* started_ = nullptr;
+  Value* step_ = nullptr;
 };
 
 }  // namespace

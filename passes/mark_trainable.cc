@@ -14,6 +14,7 @@
 #include "graph/support/error.h"
 #include "ops/core/op.h"
 #include "passes/backward.h"
+#include "passes/globs.h"
 #include "passes/pass.h"
 
 namespace sardonyx::passes {
@@ -124,8 +125,9 @@ class Marker {
 
   void mark(Value* value) {
     const Verdict verdict = judge(*value);
-    context_.parameters.push_back(
-        {value->name, value->type, verdict.role, verdict.reason, value->origin});
+    ParameterRow row{value->name, value->type, verdict.role, verdict.reason, value->origin};
+    if (verdict.role == Role::kTrainable) row.part = part_of(*value);
+    context_.parameters.push_back(std::move(row));
     if (verdict.role == Role::kTrainable) graph_.make_state(value, graph::StateRole::kParameter);
     if (verdict.role == Role::kState) graph_.make_state(value, graph::StateRole::kStatistic);
   }
@@ -171,19 +173,41 @@ class Marker {
     return {Role::kTrainable, "reaches the loss through " + use.node->label()};
   }
 
-  // A weight, bias or scale input, or the Add right behind a product: the bias of a single-output
-  // head.
-  bool fills_parameter_slot(const Value& value) const {
-    for (const graph::Use& use : value.uses()) {
-      if (slot_of(use) != ops::ParameterSlot::kNone) return true;
-      for (const Value* other : use.node->inputs()) {
-        if (other == nullptr || other == &value || other->producer == nullptr) continue;
-        const ops::OpDef* op = ops::OpRegistry::get().find(*other->producer);
-        const bool product = op != nullptr && op->parameter_slot &&
-                             op->parameter_slot(1) == ops::ParameterSlot::kWeight;
-        const ops::OpDef* self = ops::OpRegistry::get().find(*use.node);
-        if (product && self != nullptr && self->adds) return true;
-      }
+  // A weight, bias or scale input, or the bias of a single-output head.
+  static bool fills_parameter_slot(const Value& value) {
+    return std::ranges::any_of(value.uses(), [](const graph::Use& use) {
+      return slot_of(use) != ops::ParameterSlot::kNone || adds_to_product(use);
+    });
+  }
+
+  // The Add right behind a product.
+  static bool adds_to_product(const graph::Use& use) {
+    const ops::OpDef* self = ops::OpRegistry::get().find(*use.node);
+    if (self == nullptr || !self->adds) return false;
+    return std::ranges::any_of(use.node->inputs(), [&](const Value* other) {
+      if (other == nullptr || other == use.node->input(use.index)) return false;
+      const ops::OpDef* op =
+          other->producer == nullptr ? nullptr : ops::OpRegistry::get().find(*other->producer);
+      return op != nullptr && op->parameter_slot &&
+             op->parameter_slot(1) == ops::ParameterSlot::kWeight;
+    });
+  }
+
+  // By its first use, seen through other shapes of it.
+  static ParameterPart part_of(const Value& value) {
+    if (value.uses().empty()) return {};
+    const graph::Use& use = value.uses().front();
+    const ops::OpDef* op = ops::OpRegistry::get().find(*use.node);
+    if (op != nullptr && op->view && use.index == 0) return part_of(*use.node->output(0));
+    const ops::ParameterSlot slot = slot_of(use);
+    const bool bias = slot == ops::ParameterSlot::kBias || adds_to_product(use);
+    return {bias, slot != ops::ParameterSlot::kNone && scales(use.node)};
+  }
+
+  // A normalisation, or a slope.
+  static bool scales(Node* node) {
+    for (int i = 0; i < node->num_inputs(); ++i) {
+      if (slot_of({node, i}) == ops::ParameterSlot::kScale) return true;
     }
     return false;
   }
@@ -221,16 +245,7 @@ class Marker {
     }
     const auto check = [&](const std::vector<std::string>& globs, const char* flag) {
       for (const std::string& glob : globs) {
-        bool used = false;
-        for (const std::string& name : names) used |= graph::glob_match(glob, name);
-        if (used) continue;
-        std::string hint;
-        std::string plain = glob;
-        std::erase_if(plain, [](char c) { return c == '*' || c == '?'; });
-        for (const std::string& near : graph::near_names(plain, names)) {
-          hint += (hint.empty() ? "; near names: " : ", ") + near;
-        }
-        throw Error("{} '{}' matches no tensor of the model{}", flag, glob, hint);
+        require_match(flag, glob, names, "tensor of the model");
       }
     };
     check(options_.freeze, "--freeze");

@@ -15,6 +15,12 @@
 
 namespace sardonyx::passes {
 
+// What --no-decay can leave out.
+struct ParameterPart {
+  bool bias = false;
+  bool norm = false;  // scale or bias of a normalisation, slope of an activation
+};
+
 // One line of `sardonyx check`'s table.
 struct ParameterRow {
   enum class Role : uint8_t { kTrainable, kState, kConstant };
@@ -24,6 +30,7 @@ struct ParameterRow {
   std::string
       reason;  // "reaches the loss through Conv conv1", "integer", "frozen by --freeze bn*", ...
   graph::Origin origin;
+  ParameterPart part = {};  // of a trainable
 };
 
 // A node that can't be run, and why. All of them are collected before anything is refused, and only

@@ -55,6 +55,7 @@ const Pipeline& evaluation_pipeline() {
   static const Pipeline pipeline = with_preparation({
       {"append_loss", "the loss and the count of correct rows, when labels are given"},
       {"mark_trainable", "the same states as in training, shared with it"},
+      {"read_averages", "the parameters are known, nothing was computed from them yet"},
       {"fold_constants", "exporters repeat shape and scale arithmetic"},
       {"eliminate_common", "likewise"},
       {"eliminate_dead", "branches that feed nothing asked for"},

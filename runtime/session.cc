@@ -430,13 +430,13 @@ void Session::set_state(const std::string& name, const Tensor& value) {
   was_set_ = true;
 }
 
-std::vector<std::string> Session::save(const std::filesystem::path& path, SaveForm form) const {
+std::vector<std::string> Session::save(const std::filesystem::path& path, SaveOptions how) const {
   std::vector<graph::NewValue> values;
   std::vector<std::string> lines;
   graph::SaveOptions options;
   options.notices = &lines;
   const bool changed = step_ > 0 || was_set_;
-  if (changed && form == SaveForm::kInference) {
+  if (changed && how.form == SaveForm::kInference) {
     ops::InferenceForm inference = ops::inference_form(imported_);
     options.node_edits = std::move(inference.edits);
     lines = std::move(inference.notices);
@@ -446,7 +446,11 @@ std::vector<std::string> Session::save(const std::filesystem::path& path, SaveFo
       const bool of_file =
           entry.role == graph::StateRole::kParameter || entry.role == graph::StateRole::kStatistic;
       if (of_file && entry.origin.kind != graph::Origin::Kind::kNone) {
-        values.push_back({entry.origin, state(entry.name)});
+        const std::string average = "ema/" + entry.name;
+        const bool averaged = how.weights == SavedWeights::kAverages &&
+                              options_.pipeline.optimizer.ema > 0 &&
+                              states_.find(average) != nullptr;
+        values.push_back({entry.origin, state(averaged ? average : entry.name)});
         const Tensor& value = values.back().value;
         if (!all_finite(value.aligned_data(), value.type())) {
           throw Error(

@@ -79,6 +79,13 @@ struct SavedState {
 
 // How nodes with a mode (BatchNormalization, Dropout) are saved.
 enum class SaveForm : uint8_t { kInference, kAsInFile };
+// Which weights a file gets where training keeps averages (--ema).
+enum class SavedWeights : uint8_t { kAverages, kLast };
+
+struct SaveOptions {
+  SaveForm form = SaveForm::kInference;
+  SavedWeights weights = SavedWeights::kAverages;
+};
 
 class Session {
  public:
@@ -139,8 +146,7 @@ class Session {
 
   // The user's file with the trained values. Without any step or set_state it is a copy, bit for
   // bit, whatever the form. Returns lines for the user about what had to be done differently.
-  std::vector<std::string> save(const std::filesystem::path& path,
-                                SaveForm form = SaveForm::kInference) const;
+  std::vector<std::string> save(const std::filesystem::path& path, SaveOptions how = {}) const;
 
   // For inspection: the graph after the training (or evaluation) pipeline, and its plan.
   std::unique_ptr<graph::Graph> training_graph(int64_t rows);

@@ -160,7 +160,8 @@ int train(Flags flags) {
   }
   if (!flags.save.empty()) {
     const SaveForm form = flags.keep_training_form ? SaveForm::kAsInFile : SaveForm::kInference;
-    for (const std::string& line : session->save(flags.save, form)) support::notice("{}", line);
+    for (const std::string& line : session->save(flags.save, {.form = form}))
+      support::notice("{}", line);
     summary.saved = flags.save;
   }
   if (!summary.done) summary.stopped = StopSignal::name(StopSignal::received());

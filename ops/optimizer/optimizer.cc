@@ -1,28 +1,40 @@
-// What ends a step. SGD(w, g, lr, scale, m, started) -> w', m', as torch.optim.SGD:
+// What ends a step: the updates, exactly as in PyTorch (torch.optim, one tensor at a time).
 //
-//   g = g * scale + weight_decay * w
-//   m' = momentum * m + (1 - dampening) * g, and m' = g while started is 0
-//   w' = w - lr * (nesterov ? g + momentum * m' : m')         without momentum: w - lr * g
+// SGD(w, g, lr, scale, m, step) -> w', m'
+//   u = clip(g * scale) + weight_decay * w
+//   m' = momentum * m + (1 - dampening) * u, and m' = u in the first step (step is 0)
+//   w' = w - lr * (nesterov ? u + momentum * m' : m')         without momentum: w - lr * u
+// Adam, AdamW(w, g, lr, scale, m, v, step) -> w', m', v'      t = step + 1
+//   Adam:  u = clip(g * scale) + weight_decay * w             w0 = w
+//   AdamW: u = clip(g * scale)                                w0 = (1 - lr * weight_decay) * w
+//   m' = m + (1 - beta1) * (u - m)                            v' = beta2 * v + (1 - beta2) * u * u
+//   w' = w0 - lr / (1 - beta1^t) * m' / (sqrt(v') / sqrt(1 - beta2^t) + eps)
+// Ema(ema, w, scale) -> ema' = ema + (1 - decay) * (w - ema)
+// Advance(step, scale) -> step' = step + 1: updates taken so far
 //
-// A scale of NaN (GradScale says why) skips the step: w' = w, m' = m. w' overwrites w, m' m.
-// O1 g, m have the shape of w    O2 lr, scale are scalars of w's type    O3 momentum needs m,
-// started O4 momentum, dampening, weight_decay >= 0; nesterov needs momentum > 0 and dampening 0
+// lr is multiplied by lr_factor; clip cuts to [-clip_value, clip_value] (0: no clipping).
+// A scale of NaN (GradScale says why) skips the step: nothing changes. x' overwrites x.
 //
-// GradScale(weight, loss_sum, norms...) -> scale, grad_norm: scale is what gradients are multiplied
-//   with: 1 / weight (0 where that is 0; 1 when divide is 0), less where clip_norm asks for it, and
-//   NaN when the loss or a gradient is not finite. `norms` are sums of squares, grad_norm is the
-//   norm of the scaled gradient before it is clipped.
-// SquaredNorm(x) = sum of x^2. The order of the sum doesn't depend on the number of threads.
-// Started(started, scale) = 1, or `started` where the step was skipped.
-// Accumulate(acc, x) = acc + x, which overwrites acc.
-// O5 operands of Accumulate have one shape
+// O1 g, m, v have the shape of w, w that of ema
+// O2 lr is a double scalar, scale one of w's type, step one of int64
+// O3 momentum needs m, step
+// O4 momentum, dampening, weight_decay, lr_factor, clip_value, eps >= 0;
+//    beta1, beta2, decay in [0, 1); nesterov needs momentum > 0 and dampening 0
 #include "ops/core/elementwise.h"
 #include "ops/core/infer.h"
 #include "ops/core/step_op.h"
+#include "ops/optimizer/gradients.h"
 
 namespace sardonyx::ops {
 
 namespace {
+
+// --- Schema
+
+const AttributeDef kWeightDecay = {"weight_decay", "float, default 0: see the rule of the update"};
+const AttributeDef kLrFactor = {"lr_factor", "float, default 1: of the learning rate"};
+const AttributeDef kClipValue = {"clip_value",
+                                 "float, default 0 (none): largest element of the scaled gradient"};
 
 // --- Shape
 
@@ -33,51 +45,76 @@ void require_scalar(const InferContext& context, int input, DType dtype) {
                   graph::dtype_name(dtype));
 }
 
-void require_shape_of(const InferContext& context, int input, int other, const char* constraint) {
+void require_shape_of(const InferContext& context, int input, int other) {
   const TensorType &a = context.type(input), &b = context.type(other);
   const bool known = a.is_static() && b.is_static();
-  context.require(a.dtype == b.dtype && (!known || a.shape() == b.shape()), constraint,
+  context.require(a.dtype == b.dtype && (!known || a.shape() == b.shape()), "O1",
                   "input {} has type {}, but input {} has type {}", input, a.str(), other, b.str());
 }
 
-void infer_sgd(InferContext& context) {
+void require_not_negative(const InferContext& context, std::initializer_list<const char*> names) {
+  for (const char* name : names) {
+    const double value = context.node().get_float(name, 0);
+    context.require(value >= 0, "O4", "{} is {}, expected at least 0", name, value);
+  }
+}
+
+void require_share(const InferContext& context, const char* name, double fallback) {
+  const double value = context.node().get_float(name, fallback);
+  context.require(value >= 0 && value < 1, "O4", "{} is {}, expected at least 0 and below 1", name,
+                  value);
+}
+
+void infer_update(InferContext& context) {
   require_floating(context, 0, "O1");
-  require_shape_of(context, 1, 0, "O1");
-  require_scalar(context, 2, context.dtype(0));
+  require_shape_of(context, 1, 0);
+  require_scalar(context, 2, DType::kFloat64);
   require_scalar(context, 3, context.dtype(0));
+  require_not_negative(context, {"weight_decay", "lr_factor", "clip_value"});
+  context.set(0, context.type(0));
+}
+
+void infer_sgd(InferContext& context) {
+  infer_update(context);
+  require_not_negative(context, {"momentum", "dampening"});
   const Node& node = context.node();
   const double momentum = node.get_float("momentum", 0);
   const double dampening = node.get_float("dampening", 0);
   const bool nesterov = node.get_int("nesterov", 0) != 0;
-  context.require(momentum >= 0 && dampening >= 0 && node.get_float("weight_decay", 0) >= 0, "O4",
-                  "momentum, dampening and weight_decay must not be negative");
   context.require(
       !nesterov || (momentum > 0 && dampening == 0), "O4",
       "nesterov needs momentum above 0 and dampening 0, found momentum {}, dampening {}", momentum,
       dampening);
   context.require(momentum == 0 || (context.has(4) && context.has(5)), "O3",
-                  "momentum {} needs the inputs m and started", momentum);
-  context.set(0, context.type(0));
+                  "momentum {} needs the inputs m and step", momentum);
   if (!context.has(4)) return;
-  require_shape_of(context, 4, 0, "O1");
+  require_shape_of(context, 4, 0);
   require_scalar(context, 5, DType::kInt64);
   context.set(1, context.type(4));
 }
 
-void infer_scalar(InferContext& context) {
-  require_floating(context, 0, "O2");
-  context.set(0, context.dtype(0), {});
-  context.set(1, context.dtype(0), {});
+void infer_adam(InferContext& context) {
+  infer_update(context);
+  require_not_negative(context, {"eps"});
+  require_share(context, "beta1", 0.9);
+  require_share(context, "beta2", 0.999);
+  for (const int moment : {4, 5}) {
+    require_shape_of(context, moment, 0);
+    context.set(moment - 3, context.type(moment));
+  }
+  require_scalar(context, 6, DType::kInt64);
 }
 
-void infer_started(InferContext& context) {
-  require_scalar(context, 0, DType::kInt64);
+void infer_ema(InferContext& context) {
+  require_floating(context, 0, "O1");
+  require_shape_of(context, 1, 0);
+  require_scalar(context, 2, context.dtype(0));
+  require_share(context, "decay", 0);
   infer_same(context);
 }
 
-void infer_accumulate(InferContext& context) {
-  require_floating(context, 0, "O5");
-  require_shape_of(context, 1, 0, "O5");
+void infer_advance(InferContext& context) {
+  require_scalar(context, 0, DType::kInt64);
   infer_same(context);
 }
 
@@ -85,17 +122,15 @@ void infer_accumulate(InferContext& context) {
 
 OpDef sgd() {
   OpDef op = step_op("SGD", "Stochastic gradient descent with momentum and weight decay.");
-  op.inputs = {{"w"},
-               {"g"},
-               {"lr"},
-               {"scale"},
-               {"m", Presence::kOptional},
-               {"started", Presence::kOptional}};
+  op.inputs = {
+      {"w"}, {"g"}, {"lr"}, {"scale"}, {"m", Presence::kOptional}, {"step", Presence::kOptional}};
   op.outputs = {{"w_next"}, {"m_next", Presence::kOptional}};
   op.attributes = {{"momentum", "float, default 0"},
                    {"dampening", "float, default 0"},
                    {"nesterov", "int, default 0: 1 looks ahead"},
-                   {"weight_decay", "float, default 0: added to the gradient times w"}};
+                   kWeightDecay,
+                   kLrFactor,
+                   kClipValue};
   op.infer = infer_sgd;
   op.aliases = [](const Node& node) {
     std::vector<std::pair<int, int>> pairs{{0, 0}};
@@ -105,38 +140,36 @@ OpDef sgd() {
   return op;
 }
 
-OpDef grad_scale() {
-  OpDef op = step_op("GradScale", "The factor that turns summed gradients into that of the step.");
-  op.inputs = {{"weight"}, {"loss_sum", Presence::kOptional}, {"norms", Presence::kVariadic}};
-  op.outputs = {{"scale"}, {"grad_norm", Presence::kOptional}};
-  op.attributes = {{"divide", "int, default 1: 0 leaves sums undivided"},
-                   {"clip_norm", "float, default 0 (none): largest norm of the scaled gradient"}};
-  op.infer = infer_scalar;
+OpDef adam(const char* name, const char* doc) {
+  OpDef op = step_op(name, doc);
+  op.inputs = {{"w"}, {"g"}, {"lr"}, {"scale"}, {"m"}, {"v"}, {"step"}};
+  op.outputs = {{"w_next"}, {"m_next"}, {"v_next"}};
+  op.attributes = {{"beta1", "float, default 0.9: share that m keeps"},
+                   {"beta2", "float, default 0.999: share that v keeps"},
+                   {"eps", "float, default 1e-8: added to the divisor"},
+                   kWeightDecay,
+                   kLrFactor,
+                   kClipValue};
+  op.infer = infer_adam;
+  op.aliases = [](const Node&) { return std::vector<std::pair<int, int>>{{0, 0}, {1, 4}, {2, 5}}; };
   return op;
 }
 
-OpDef squared_norm() {
-  OpDef op = step_op("SquaredNorm", "Sum of the squares of all elements.");
-  op.inputs = {{"x"}};
-  op.outputs = {{"norm2"}};
-  op.infer = infer_scalar;
-  return op;
-}
-
-OpDef started() {
-  OpDef op = step_op("Started", "Whether any step has been taken: 1, unless this one is skipped.");
-  op.inputs = {{"started"}, {"scale"}};
-  op.outputs = {{"next"}};
-  op.infer = infer_started;
-  return op;
-}
-
-OpDef accumulate() {
-  OpDef op = step_op("Accumulate", "Adds to an accumulator.");
-  op.inputs = {{"acc"}, {"x"}};
-  op.outputs = {{"next"}};
-  op.infer = infer_accumulate;
+OpDef ema() {
+  OpDef op = step_op("Ema", "Moving average of a parameter.");
+  op.inputs = {{"ema"}, {"w"}, {"scale"}};
+  op.outputs = {{"ema_next"}};
+  op.attributes = {{"decay", "float, default 0: share that the average keeps"}};
+  op.infer = infer_ema;
   op.aliases = [](const Node&) { return std::vector<std::pair<int, int>>{{0, 0}}; };
+  return op;
+}
+
+OpDef advance() {
+  OpDef op = step_op("Advance", "Counts the updates that were taken.");
+  op.inputs = {{"step"}, {"scale"}};
+  op.outputs = {{"step_next"}};
+  op.infer = infer_advance;
   return op;
 }
 
@@ -144,10 +177,11 @@ OpDef accumulate() {
 
 void register_optimizer(OpRegistry& ops) {
   ops.add(sgd());
-  ops.add(grad_scale());
-  ops.add(squared_norm());
-  ops.add(started());
-  ops.add(accumulate());
+  ops.add(adam("Adam", "Adam; weight decay is part of the gradient."));
+  ops.add(adam("AdamW", "Adam with decoupled weight decay."));
+  ops.add(ema());
+  ops.add(advance());
+  optimizer::register_gradients(ops);
 }
 
 }  // namespace sardonyx::ops

@@ -82,6 +82,23 @@ void set_option(Golden& golden, const std::string& key, const std::string& value
     options.loss.output = value;
   } else if (key == "momentum") {
     options.optimizer.momentum = std::stod(value);
+  } else if (key == "optimizer") {
+    options.optimizer.kind = value;
+  } else if (key == "weight_decay") {
+    options.optimizer.weight_decay = std::stod(value);
+  } else if (key == "no_decay") {
+    (value == "bias" ? options.optimizer.decay_biases : options.optimizer.decay_norms) = false;
+  } else if (key == "clip_norm") {
+    options.optimizer.clip_norm = std::stod(value);
+  } else if (key == "clip_value") {
+    options.optimizer.clip_value = std::stod(value);
+  } else if (key == "ema") {
+    options.optimizer.ema = std::stod(value);
+  } else if (key == "group") {  // GLOB,LR_FACTOR[,WEIGHT_DECAY]
+    const std::vector<std::string> parts = split(value, ",");
+    OptimizerGroup& group = options.optimizer.groups.emplace_back(parts.at(0));
+    group.lr_factor = std::stod(parts.at(1));
+    if (parts.size() > 2) group.weight_decay = std::stod(parts[2]);
   } else if (key == "freeze") {
     options.trainable.freeze.push_back(value);
   } else if (key == "train") {

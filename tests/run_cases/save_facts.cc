@@ -91,7 +91,7 @@ void check_save(const Task& task, runtime::Session& session, const json& facts) 
     check_form(again->model().skeleton(), facts["default_form"]);
   }
   if (facts.contains("with_option_keep_training_form")) {
-    session.save(saved, runtime::SaveForm::kAsInFile);
+    session.save(saved, {.form = runtime::SaveForm::kAsInFile});
     const auto kept = graph::Model::open(saved);
     check_form(kept->skeleton(), facts["with_option_keep_training_form"]);
   }

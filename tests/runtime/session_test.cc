@@ -363,7 +363,7 @@ g (float[N,4] x) => (float[N,3] y)
   batch.labels = Tensor::of<int64_t>({1}, {0});
   session->train_step(batch, {{1}}, 0.1);
   const auto inputs = [&](SaveForm form) {
-    EXPECT_TRUE(session->save(folder_ / "saved.onnx", form).empty());
+    EXPECT_TRUE(session->save(folder_ / "saved.onnx", {.form = form}).empty());
     const auto saved = graph::import_model(graph::Model::open(folder_ / "saved.onnx"));
     return saved.graph->nodes().front().num_inputs();
   };
