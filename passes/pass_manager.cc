@@ -1,5 +1,6 @@
 #include "passes/pass_manager.h"
 
+#include <algorithm>
 #include <chrono>
 
 #include "graph/names.h"
@@ -74,10 +75,13 @@ bool with_pass(const Pass& pass, const PassContext& context, Body&& body) {
 
 void run_pipeline(graph::Graph& graph, PassContext& context, const Pipeline& pipeline,
                   const Instruments& instruments) {
+  for (const std::string& name : context.options.skip) pass_or_throw(name);
   int done = 0;
   for (const PipelineEntry& entry : pipeline) {
     if (instruments.stop_after >= 0 && done >= instruments.stop_after) return;
     const Pass& pass = pass_or_throw(entry.pass);
+    const auto& skip = context.options.skip;
+    if (std::find(skip.begin(), skip.end(), pass.name) != skip.end()) continue;
     const auto start = std::chrono::steady_clock::now();
     const auto run = [&] {
       const bool result = pass.run(graph, context);

@@ -125,7 +125,7 @@ struct Plan {
   std::unique_ptr<graph::Graph> graph;  // the lowered graph: layouts and Reorder nodes included
   int64_t batch = 0;
   std::vector<Region> regions;
-  std::vector<PlanInput> inputs;
+  std::vector<PlanInput> inputs;  // those that something reads
   std::vector<PlanOutput> outputs;
   std::vector<graph::Tensor> constants;
   std::vector<StateCopy> copies;

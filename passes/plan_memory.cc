@@ -140,6 +140,8 @@ class Planner {
         storage = new_storage(Space::kConstant, value.data.bytes().size(), 0);
         storages_[storage].offset = plan_->constants.size();
         plan_->constants.push_back(value.data);
+      } else if (value.uses().empty() && !graph_.is_output(&value)) {
+        continue;  // nobody reads it, so nobody has to feed it
       } else {
         storage = new_storage(Space::kInput, value.type.bytes(), 0);
         storages_[storage].offset = plan_->inputs.size();

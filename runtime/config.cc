@@ -29,22 +29,41 @@ void check_range(const char* flag, double value, double least, double most) {
 
 constexpr double kAny = HUGE_VAL;
 
-std::string device_of(const Flags& flags) {
+// One name per replica.
+std::vector<std::string> devices_of(const Flags& flags) {
   for (const std::string& device : flags.devices) {
     const std::string kind = device.substr(0, device.find(':'));
     check_choice("--devices", kind == "cuda" ? kind : device, {"cpu"}, {"cuda"});
   }
-  if (!flags.devices.empty() && flags.replicas > 1 &&
-      static_cast<int64_t>(flags.devices.size()) != flags.replicas) {
+  if (flags.replicas < 1) throw UsageError("--replicas {}: expected at least 1", flags.replicas);
+  if (flags.devices.empty()) return {static_cast<size_t>(flags.replicas), "cpu"};
+  if (flags.replicas > 1 && static_cast<int64_t>(flags.devices.size()) != flags.replicas) {
     throw UsageError("--replicas {} contradicts --devices, which names {}", flags.replicas,
                      flags.devices.size());
   }
-  if (flags.replicas < 1) throw UsageError("--replicas {}: expected at least 1", flags.replicas);
-  if (flags.replicas > 1 || flags.devices.size() > 1) {
-    throw UsageError("--replicas {}: several replicas are not built yet",
-                     std::max<int64_t>(flags.replicas, static_cast<int64_t>(flags.devices.size())));
+  return flags.devices;
+}
+
+std::vector<double> shares_of(const Flags& flags) {
+  std::vector<double> shares;
+  for (const std::string& text : flags.shares) {
+    const auto share = parse_number(text);
+    if (!share) throw UsageError("--shares '{}': expected a number per replica, as 3,1", text);
+    shares.push_back(*share);
   }
-  return "cpu";
+  return shares;
+}
+
+passes::ReduceOptions reduce_options(const Flags& flags) {
+  check_choice("--reduce-dtype", flags.reduce_dtype, {"f32", "bf16"});
+  passes::ReduceOptions options;
+  if (flags.reduce_dtype == "f32") return options;
+  if (flags.dtype != "f32") {
+    throw UsageError("--reduce-dtype {} goes with --dtype f32, not {}", flags.reduce_dtype,
+                     flags.dtype);
+  }
+  options.wire = graph::DType::kBFloat16;
+  return options;
 }
 
 passes::LossOptions loss_options(const Flags& flags) {
@@ -114,8 +133,12 @@ void check_count(const std::string& flag, int64_t value) {
 SessionOptions session_options(const Flags& flags) {
   check_counts(flags);
   SessionOptions options;
-  options.device = device_of(flags);
+  options.devices = devices_of(flags);
   if (flags.threads < 0) throw UsageError("--threads {}: expected at least 1", flags.threads);
+  const auto replicas = static_cast<int64_t>(options.devices.size());
+  if (flags.threads > 0 && flags.threads < replicas) {
+    throw UsageError("--threads {}: {} replicas need at least one each", flags.threads, replicas);
+  }
   options.threads = flags.threads;
   options.seed = flags.seed;
   check_choice("--dtype", flags.dtype, {"f32", "f64"}, {"bf16", "f16", "tf32"});
@@ -127,6 +150,8 @@ SessionOptions session_options(const Flags& flags) {
   pipeline.respect_training_mode = flags.respect_training_mode;
   pipeline.loss = loss_options(flags);
   pipeline.optimizer = optimizer_options(flags);
+  pipeline.reduce = reduce_options(flags);
+  pipeline.skip = flags.skip_passes;
   pipeline.trainable.freeze = flags.freeze;
   pipeline.trainable.train = flags.train;
   return options;
@@ -151,9 +176,10 @@ AdaptOptions adapt_options(const Flags& flags) {
 }
 
 BatchSetup batch_setup(const Flags& flags, int64_t baked) {
-  BatchFlags given{flags.batch, flags.micro_batch, flags.accumulate, flags.replicas, {}};
+  const auto replicas = static_cast<int64_t>(devices_of(flags).size());
+  BatchFlags given{flags.batch, flags.micro_batch, flags.accumulate, replicas, shares_of(flags)};
   if (!given.batch && !given.micro_batch) {
-    if (baked > 0 && given.accumulate) {
+    if (baked > 0 && (given.accumulate || replicas > 1)) {
       given.micro_batch = baked;
     } else {
       given.batch = baked > 0 ? baked : kDefaultBatch;

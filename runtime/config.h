@@ -29,8 +29,10 @@ struct Flags {
   std::optional<int64_t> epochs, steps;
   std::optional<int64_t> batch, accumulate, micro_batch;
   int64_t replicas = 1;
-  std::vector<std::string> devices;
-  int threads = 0;  // 0: all cores
+  std::vector<std::string> devices, shares;
+  std::string reduce_dtype = "f32";
+  int64_t check_replicas = 0;  // steps; 0: never
+  int threads = 0;             // 0: all cores
 
   std::string loss = "cross_entropy", reduction = "mean", output, loss_output;
   double label_smoothing = 0;
@@ -49,6 +51,7 @@ struct Flags {
   uint64_t seed = 0;
   std::string dtype = "f32", on_nan = "stop";
   bool direct_only = false, dry_run = false;
+  std::vector<std::string> skip_passes;
 
   std::string save, log, plot;
   std::string checkpoint, checkpoint_every;

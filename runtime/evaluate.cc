@@ -25,16 +25,20 @@ void check_evaluation(const Feed& feed, const Dataset& data) {
 
 namespace {
 
-// Calls use(batch) for every sample once, in order, in pieces of at most `chunk` rows.
+// Rows of one run: what was asked for, unless the file demands a number.
+int64_t chunk_of(const Feed& feed, int64_t chunk) {
+  return feed.baked_rows() > 0 ? feed.baked_rows() : std::max<int64_t>(chunk, 1);
+}
+
+// Calls use(batch) for every sample once, in order, in batches of at most `rows` rows. Samples that
+// don't fill a batch which is baked in are left out.
 template <class Use>
-void for_each_piece(const Feed& feed, const std::shared_ptr<const Dataset>& data, int64_t chunk,
+void for_each_batch(const Feed& feed, const std::shared_ptr<const Dataset>& data, int64_t rows,
                     Use&& use) {
   const int64_t baked = feed.baked_rows();
-  if (baked > 0) chunk = baked;
-  chunk = std::min(std::max<int64_t>(chunk, 1), data->size());
-  CHECK(chunk >= baked, "check_evaluation() lets nothing else through");
-  const Tail tail = baked > 0 ? Tail::kDrop : Tail::kKeep;
-  Sampler sampler(data->size(), {chunk, 0, SampleOrder::kSequential, tail});
+  const int64_t samples = baked > 0 ? data->size() / baked * baked : data->size();
+  CHECK(samples > 0, "check_evaluation() lets nothing else through");
+  Sampler sampler(samples, {std::min(rows, samples), 0, SampleOrder::kSequential, Tail::kKeep});
   PrefetchOptions ahead;
   ahead.batches = sampler.batches_per_epoch();
   Prefetcher prefetcher(data, std::move(sampler), ahead);
@@ -57,8 +61,9 @@ const std::pair<std::string, graph::Tensor>& choose_output(
 EvalResult evaluate(Session& session, const Feed& feed, const std::shared_ptr<const Dataset>& data,
                     int64_t chunk) {
   EvalResult sum;
-  for_each_piece(feed, data, chunk, [&](const Batch& batch) {
-    const EvalResult part = session.evaluate(batch, batch.rows());
+  chunk = chunk_of(feed, chunk);
+  for_each_batch(feed, data, chunk * session.replicas(), [&](const Batch& batch) {
+    const EvalResult part = session.evaluate(batch, chunk);
     sum.loss_sum += part.loss_sum;
     sum.weight += part.weight;
     sum.correct += part.correct;
@@ -76,7 +81,7 @@ graph::Tensor predict(Session& session, const Feed& feed,
   std::vector<std::byte> bytes;
   std::vector<int64_t> shape;
   graph::DType dtype = graph::DType::kUndefined;
-  for_each_piece(feed, data, chunk, [&](const Batch& batch) {
+  for_each_batch(feed, data, chunk_of(feed, chunk), [&](const Batch& batch) {
     const auto outputs = session.forward(batch, passes::Mode::kEval);
     const graph::Tensor& piece = choose_output(outputs, name).second;
     const int64_t rows = shape.empty() ? 0 : shape[0];

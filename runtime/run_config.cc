@@ -102,7 +102,9 @@ const std::vector<Setting>& settings() {
       setting("--micro-batch", &Flags::micro_batch, kRounds),
       setting("--replicas", &Flags::replicas, kRounds),
       setting("--devices", &Flags::devices, kRounds),
+      setting("--shares", &Flags::shares, kRounds),
       setting("--threads", &Flags::threads, kRounds),
+      setting("--reduce-dtype", &Flags::reduce_dtype, kNoticed),
       setting("--dtype", &Flags::dtype, kRefused),
       setting("--direct-only", &Flags::direct_only, kRounds),
       setting("--loss", &Flags::loss, kRefused),
@@ -127,7 +129,9 @@ const std::vector<Setting>& settings() {
       setting("--respect-training-mode", &Flags::respect_training_mode, kNoticed),
       setting("--no-dropout", &Flags::no_dropout, kNoticed),
       setting("--seed", &Flags::seed, kRefused),
+      setting("--skip-pass", &Flags::skip_passes, kRefused),
       setting("--on-nan", &Flags::on_nan, kNoticed),
+      setting("--check-replicas", &Flags::check_replicas, kNoticed),
       setting("--eval-every", &Flags::eval_every, kNoticed),
   };
   return all;

@@ -2,8 +2,8 @@
 // plug-ins) uses it.
 //
 //   auto session = Session::open("lenet.onnx", options);
-//   StepResult r = session->train_step(batch, {{64, 64}}, 0.1);     // one replica, two
-//   micro-batches session->save("trained.onnx");
+//   StepResult r = session->train_step(batch, {{64, 64}}, 0.1);  // one replica, two micro-batches
+//   session->save("trained.onnx");
 //
 // Plans are made when a (kind, rows) is first asked for, or ahead by prepare_*. The first training
 // plan decides blocks and layouts for the whole session, so the same calls give the same bits.
@@ -20,15 +20,15 @@
 #include "graph/onnx_import.h"
 #include "passes/lower.h"
 #include "passes/pass_manager.h"
-#include "runtime/devices/device.h"
 #include "runtime/kernel_choices.h"
+#include "runtime/replicas.h"
 
 namespace sardonyx::runtime {
 
 struct SessionOptions {
   passes::PipelineOptions pipeline;
-  std::string device = "cpu";
-  int threads = 0;  // 0: all cores
+  std::vector<std::string> devices = {"cpu"};  // one replica each
+  int threads = 0;                             // in all; 0: all cores
   uint64_t seed = 0;
   KernelChoices replay;  // from a checkpoint; a kernel that can't serve here gives a notice
   // Called after each pass of the first pipeline that runs ("--dump"-style tools).
@@ -99,8 +99,9 @@ class Session {
   const std::vector<graph::Value*>& data_inputs() const { return imported_.graph->inputs(); }
   // Lines for the user, each once: stale shapes, bypassed Softmax, ...
   const std::vector<std::string>& notices() const { return notices_; }
-  Device& device() { return *device_; }
-  const Device& device() const { return *device_; }
+  int replicas() const { return replicas_->size(); }
+  int threads() const { return replicas_->threads(); }           // in all
+  std::string device_name() const { return replicas_->name(); }  // of all, for people
   const SessionOptions& options() const { return options_; }
 
   // What the data are, for open dimensions of the model and for the choice of the output. Before
@@ -115,14 +116,19 @@ class Session {
 
   // Builds all plans that the given cuts will need, so that nothing is planned inside a step.
   void prepare_training(const std::vector<Cut>& cuts);
-  // One step: forward and backward per micro-batch, one update. Throws Error and leaves every state
-  // as it was when the loss or the gradient is not finite (message: step, micro-batch, first node
-  // that produced it).
+  // One step: forward and backward per micro-batch, one update on every replica. Throws Error and
+  // leaves every state as it was when the loss or the gradient is not finite (message: step,
+  // replica, micro-batch, first node that produced it), and when a replica fails.
   StepResult train_step(const Batch& batch, const Cut& cut, double lr);
   // Steps done; the next train_step is number steps() + 1.
   int64_t steps() const { return step_; }
 
-  // Loss and correct rows in evaluation form, over micro-batches of at most `chunk` rows.
+  // "": all replicas hold the same bits, as they should after every step. Else the first
+  // difference.
+  std::string replica_difference() const;
+
+  // Loss and correct rows in evaluation form, over micro-batches of at most `chunk` rows that the
+  // replicas take in turn.
   EvalResult evaluate(const Batch& batch, int64_t chunk);
   // The file's outputs for these inputs, in the mode's form (kEval: running statistics, no
   // Dropout).
@@ -155,11 +161,12 @@ class Session {
   // The same plan for reports: it takes no memory on the device, adds no states to the session and
   // decides nothing for later plans.
   std::unique_ptr<passes::Plan> draft_plan(int64_t rows);
-  // Of the plans so far: their states together, and the largest of everything else.
+  // Of the plans so far, on one replica: their states together, and the largest of everything else.
   passes::MemoryReport memory() const;
-  size_t planned_bytes() const;  // states and arena
+  size_t planned_bytes() const;  // states and arenas of all replicas
 
-  // Measures the steps of all training plans made so far (runtime/devices/executor.h).
+  // Measures the steps of all training plans made so far, on the first replica
+  // (runtime/devices/executor.h).
   void set_timing(Executor::Timing timing);
   std::vector<StepTime> times() const;
 
@@ -174,9 +181,15 @@ class Session {
   };
   struct Loaded {
     std::unique_ptr<passes::Plan> plan;
-    std::unique_ptr<Executor> executor;
+    std::vector<std::unique_ptr<Executor>> executors;  // one per replica
     passes::PassContext context;
   };
+  // Rows [first_row, first_row + rows) of a batch through a plan.
+  struct Run {
+    Loaded* loaded = nullptr;
+    int64_t first_row = 0, rows = 0;
+  };
+  struct Fed;
 
   int64_t rows_of(const Batch& batch) const;
   std::unique_ptr<graph::Graph> build(const PlanKey& key, passes::PassContext& context);
@@ -185,12 +198,16 @@ class Session {
   std::unique_ptr<Loaded> make_plan(const PlanKey& key, passes::StateTable& states);
   passes::PassContext context_for(const PlanKey& key) const;
   KernelChoices::Table replayed_kernels(const PlanKey& key) const;
-  void load_new_states();
-  RunArguments bind(const passes::Plan& plan, const passes::PassContext& context,
-                    const Batch& batch, int64_t first_row, int64_t rows, double lr);
-  void run_micro_batch(Loaded& loaded, const Batch& batch, int64_t first_row, int64_t rows,
-                       double lr);
-  [[noreturn]] void report_non_finite(const Batch& batch, const Cut& cut, const StepResult& result);
+  // Memory, new states and executors on every replica.
+  void load(Loaded& loaded);
+  std::vector<std::vector<Run>> runs_of(const Cut& cut);  // of a step, by replica
+  Fed feed(const Run& run, const Batch& batch, double lr) const;
+  void execute(const Run& run, int replica, ops::Communicator* communicator, const Batch& batch,
+               double lr) const;
+  void check_replicas_agree() const;
+  [[noreturn]] void report_non_finite(const Batch& batch, const std::vector<std::vector<Run>>& runs,
+                                      const StepResult& result);
+  std::string first_non_finite(const Batch& batch, const std::vector<std::vector<Run>>& runs);
   std::string first_non_finite_node(const Batch& batch, int64_t first_row, int64_t rows);
   void check_log_probabilities(const graph::Value& scores);
   void add_notices(const std::vector<std::string>& lines);
@@ -198,16 +215,16 @@ class Session {
   std::shared_ptr<const graph::Model> model_;
   SessionOptions options_;
   graph::ImportedModel imported_;
-  std::unique_ptr<Device> device_;
+  std::unique_ptr<Replicas> replicas_;
   passes::StateTable states_;
   size_t loaded_states_ = 0;
   std::map<PlanKey, std::unique_ptr<Loaded>> plans_;
   passes::GradientOptions gradient_options_;
   passes::Mode forward_mode_ = passes::Mode::kEval;
   std::vector<std::string> notices_;
-  std::vector<graph::Tensor> converted_;  // feeds in the compute type, alive during a run
   int64_t step_ = 0;
   bool was_set_ = false;  // by set_state
+  std::string split_;     // how the replicas differ since a step failed halfway; "": they don't
 };
 
 }  // namespace sardonyx::runtime

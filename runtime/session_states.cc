@@ -61,6 +61,7 @@ void Session::restore(const NamedTensors& values, int64_t steps) {
   }
   for (const auto& [name, value] : values) set_state(name, value);
   step_ = steps;
+  split_.clear();
 }
 
 namespace {

@@ -23,27 +23,33 @@ bool counts_classes(const passes::LossOptions& loss) {
   return loss.loss_output.empty() && loss.kind != "mse";
 }
 
-// Every piece must have exactly the number of rows that the file demands.
+// The first piece that hasn't the number of rows that the file demands; nullopt: there is none.
+std::optional<int64_t> odd_piece(const Cut& pieces, int64_t baked) {
+  for (const auto& sizes : pieces) {
+    for (const int64_t rows : sizes) {
+      if (rows != baked) return rows;
+    }
+  }
+  return {};
+}
+
 void check_baked(int64_t baked, int64_t first_size, const std::vector<int64_t>& sizes,
                  const CutOptions& cut) {
   if (baked < 0) return;
   for (const int64_t size : sizes) {
-    const Cut pieces = cut_batch(size, cut);
-    for (const int64_t rows : pieces[0]) {
-      if (rows == baked) continue;
-      if (size == first_size) {
-        throw Error(
-            "the model has the batch {} baked in, but the batch of {} is cut into pieces of {}; "
-            "use "
-            "--micro-batch {} and a --batch that is a multiple of it, or export with a dynamic "
-            "batch axis",
-            baked, size, rows, baked);
-      }
+    const auto rows = odd_piece(cut_batch(size, cut), baked);
+    if (!rows) continue;
+    if (size == first_size) {
       throw Error(
-          "the model has the batch {} baked in, but the last batch of an epoch has {} rows; add "
-          "--drop-last, or export with a dynamic batch axis",
-          baked, size);
+          "the model has the batch {} baked in, but the batch of {} is cut into pieces of {}; use "
+          "--micro-batch {} and a --batch that is a multiple of it, or export with a dynamic batch "
+          "axis",
+          baked, size, *rows, baked);
     }
+    throw Error(
+        "the model has the batch {} baked in, but the last batch of an epoch has {} rows; add "
+        "--drop-last, or export with a dynamic batch axis",
+        baked, size);
   }
 }
 
@@ -57,6 +63,10 @@ TrainerOptions trainer_options(const Flags& flags, int64_t baked) {
        {std::pair{"--epochs", flags.epochs}, {"--steps", flags.steps}}) {
     if (value) check_count(flag, *value);
     if (value && *value < 1) throw UsageError("{} {}: expected at least 1", flag, *value);
+  }
+  if (flags.check_replicas < 0) {
+    throw UsageError("--check-replicas {}: expected a number of steps, or 0 for never",
+                     flags.check_replicas);
   }
   if (flags.eval_every < 0) {
     throw UsageError("--eval-every {}: expected a number of epochs, or 0 for never",
@@ -72,6 +82,7 @@ TrainerOptions trainer_options(const Flags& flags, int64_t baked) {
   options.order = flags.shuffle ? SampleOrder::kShuffled : SampleOrder::kSequential;
   options.tail = flags.drop_last ? Tail::kDrop : Tail::kKeep;
   options.eval_every = flags.eval_every;
+  options.check_replicas = flags.check_replicas;
   return options;
 }
 
@@ -108,11 +119,6 @@ void Trainer::prepare() {
   session_.prepare_training(cuts);
 }
 
-int64_t Trainer::largest_micro_batch() const {
-  const Cut cut = cut_batch(options_.batch.batch, options_.batch.cut);
-  return *std::max_element(cut[0].begin(), cut[0].end());
-}
-
 bool Trainer::wants_evaluation(int64_t epoch) const {
   if (data_.test == nullptr || options_.eval_every == 0) return false;
   return epoch == info_.epochs || epoch % options_.eval_every == 0;
@@ -137,7 +143,7 @@ RunSummary Trainer::run(const std::vector<TrainListener*>& listeners,
     summary.done = state_.step == info_.total_steps || !stop();
   }
   summary.step = state_.step;
-  summary.devices = {session_.options().device};
+  summary.devices = session_.options().devices;
   summary.planned_bytes = session_.planned_bytes();
   summary.peak_bytes = peak_rss_bytes();
   return summary;
@@ -177,6 +183,7 @@ StepRecord Trainer::step(const LoadedBatch& loaded) {
   const double seconds = seconds_between(last_, now);
   last_ = now;
   ++state_.step;
+  if (options_.check_replicas > 0 && state_.step % options_.check_replicas == 0) check_replicas();
   state_.position = loaded.next;
   sums.seconds += seconds;
   sums.loss += result.loss_sum;
@@ -195,6 +202,14 @@ StepRecord Trainer::step(const LoadedBatch& loaded) {
   }
   record.images_per_s = static_cast<double>(result.rows) / std::max(seconds, 1e-9);
   return record;
+}
+
+void Trainer::check_replicas() const {
+  const std::string difference = session_.replica_difference();
+  if (!difference.empty()) {
+    throw Error("the replicas are no longer copies of one model after step {}: {}", state_.step,
+                difference);
+  }
 }
 
 // The epoch is over, or the run ends inside it.
@@ -230,7 +245,9 @@ EpochRecord Trainer::epoch_record(int64_t epoch) {
   record.images_per_s = static_cast<double>(sums.rows) / std::max(record.seconds, 1e-9);
   if (!wants_evaluation(epoch)) return record;
   tell([](TrainListener& listener) { listener.evaluation_begins(); });
-  const EvalResult result = evaluate(session_, feed_, data_.test, largest_micro_batch());
+  const EvalResult result =
+      evaluate(session_, feed_, data_.test,
+               largest_micro_batch(cut_batch(options_.batch.batch, options_.batch.cut)));
   record.test_loss = mean_loss(result);
   warn_unless_finite(result);
   record.test_accuracy = accuracy(result);

@@ -32,7 +32,8 @@ struct TrainerOptions {
   uint64_t seed = 0;
   SampleOrder order = SampleOrder::kShuffled;
   Tail tail = Tail::kKeep;
-  int64_t eval_every = 1;  // epochs; the last one is always evaluated; 0: none is
+  int64_t eval_every = 1;      // epochs; the last one is always evaluated; 0: none is
+  int64_t check_replicas = 0;  // steps between two comparisons of all states; 0: never
 };
 
 // From flags; throws UsageError. `baked`: as Feed::baked_rows().
@@ -62,7 +63,7 @@ class Trainer {
   EpochRecord epoch_record(int64_t epoch);
   void border();
   bool wants_evaluation(int64_t epoch) const;
-  int64_t largest_micro_batch() const;
+  void check_replicas() const;
   template <class Call>
   void tell(Call&& call) const {
     for (TrainListener* listener : listeners_) call(*listener);

@@ -59,8 +59,9 @@ class Bench {
     cut_ = runtime::cut_batch(setup_.batch, setup_.cut);
     runtime::Flags data_flags = flags.shared;
     data_flags.data = fmt::format("synthetic:{}", setup_.batch);
-    const runtime::FedData data = runtime::open_data(*session_, feed_, data_flags, cut_[0][0],
-                                                     runtime::DataUse::kEvaluateTrain);
+    const runtime::FedData data =
+        runtime::open_data(*session_, feed_, data_flags, runtime::largest_micro_batch(cut_),
+                           runtime::DataUse::kEvaluateTrain);
     runtime::PrefetchOptions once;
     once.batches = 1;
     loader_ = std::make_unique<runtime::Prefetcher>(
@@ -115,11 +116,12 @@ class Bench {
 
 Json record(Bench& bench, double step_seconds, double startup) {
   const passes::MemoryReport memory = bench.session().memory();
+  const auto replicas = static_cast<size_t>(bench.session().replicas());
   return {{"images_per_s", static_cast<double>(bench.rows()) / step_seconds},
           {"step_ms", 1e3 * step_seconds},
           {"peak_rss_bytes", runtime::peak_rss_bytes()},
-          {"planned_bytes", memory.state_bytes + memory.arena_bytes},
-          {"liveness_bound_bytes", memory.state_bytes + memory.liveness_bound_bytes},
+          {"planned_bytes", bench.session().planned_bytes()},
+          {"liveness_bound_bytes", replicas * (memory.state_bytes + memory.liveness_bound_bytes)},
           {"startup_s", startup}};
 }
 
@@ -177,14 +179,14 @@ int run(const BenchFlags& flags) {
   if (flags.shared.json) {
     last["median"] = true;
     last["batch"] = bench.rows();
-    last["device"] = bench.session().device().name();
+    last["device"] = bench.session().device_name();
     last["ops"] = to_json(nodes);
     fmt::print("{}\n", last.dump(-1, ' ', false, Json::error_handler_t::replace));
     return 0;
   }
   fmt::print("median: {:.3f} ms/step, {} {}/s, batch {}, {}\n", last["step_ms"].get<double>(),
              runtime::count_str(std::llround(last["images_per_s"].get<double>())), bench.unit(),
-             bench.rows(), bench.session().device().name());
+             bench.rows(), bench.session().device_name());
   fmt::print("memory: planned {} (bound {}), peak {}; first step done after {:.3f} s\n",
              runtime::bytes_str(last["planned_bytes"].get<double>()),
              runtime::bytes_str(last["liveness_bound_bytes"].get<double>()),

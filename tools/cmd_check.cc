@@ -33,7 +33,7 @@ CheckReport examine(const CheckFlags& flags) {
   describe_graph(session->imported(), report);
   const auto setup = runtime::batch_setup(flags.shared, report.baked_rows);
   report.batch = setup.batch;
-  report.rows = runtime::cut_batch(setup.batch, setup.cut)[0][0];
+  report.rows = runtime::largest_micro_batch(runtime::cut_batch(setup.batch, setup.cut));
   runtime::Examination found = session->examine(report.rows);
   report.parameters = std::move(found.parameters);
   report.unsupported = std::move(found.unsupported);

@@ -49,7 +49,8 @@ std::string training_text(const InspectFlags& flags) {
   const auto session =
       runtime::Session::open(flags.shared.model, runtime::session_options(flags.shared));
   const auto setup = runtime::batch_setup(flags.shared, runtime::baked_rows(*session));
-  const auto plan = session->draft_plan(runtime::cut_batch(setup.batch, setup.cut)[0][0]);
+  const auto plan =
+      session->draft_plan(runtime::largest_micro_batch(runtime::cut_batch(setup.batch, setup.cut)));
   if (flags.format == "json") return plan_json(session->model(), *plan);
   for (const std::string& line : session->notices()) support::notice("{}", line);
   if (flags.format == "dot") return graph::to_dot(*plan->graph);

@@ -47,8 +47,12 @@ void advise(const Flags& flags, const TrainerOptions& options) {
 
 std::string batch_text(const TrainerOptions& options) {
   const Cut cut = cut_batch(options.batch.batch, options.batch.cut);
-  if (cut[0].size() < 2) return fmt::format("batch {}", options.batch.batch);
-  return fmt::format("batch {} in {} pieces", options.batch.batch, cut[0].size());
+  size_t pieces = 0;
+  for (const auto& sizes : cut) pieces += sizes.size();
+  std::string text = fmt::format("batch {}", options.batch.batch);
+  if (pieces > 1) text += fmt::format(" in {} pieces", pieces);
+  if (cut.size() > 1) text += fmt::format(" on {} replicas", cut.size());
+  return text;
 }
 
 void print_facts(const Flags& flags, const Session& session, const FedData& data,
@@ -64,7 +68,7 @@ void print_facts(const Flags& flags, const Session& session, const FedData& data
                   options.steps
                       ? fmt::format("{} steps", *options.steps)
                       : fmt::format("{} epoch{}", info.epochs, info.epochs == 1 ? "" : "s"),
-                  flags.optimizer, options.lr, options.schedule.str(), session.device().name(),
+                  flags.optimizer, options.lr, options.schedule.str(), session.device_name(),
                   bytes_str(static_cast<double>(session.planned_bytes()))));
 }
 
@@ -125,7 +129,7 @@ int dry_run(const Flags& flags, Session& session, const FedData& data, Trainer& 
   trainer.prepare();
   print_facts(flags, session, data, trainer, options);
   const Cut cut = cut_batch(options.batch.batch, options.batch.cut);
-  fmt::print("\n{}", passes::print(*session.draft_plan(cut[0][0])));
+  fmt::print("\n{}", passes::print(*session.draft_plan(largest_micro_batch(cut))));
   return 0;
 }
 
@@ -140,8 +144,8 @@ int train(Flags flags) {
   const auto session = Session::open(flags.model, std::move(session_flags));
   const Feed feed = find_feed(*session, flags);
   const TrainerOptions options = trainer_options(flags, feed.baked_rows());
-  const Cut cut = cut_batch(options.batch.batch, options.batch.cut);
-  const FedData data = open_data(*session, feed, flags, cut[0][0], DataUse::kTraining);
+  const int64_t rows = largest_micro_batch(cut_batch(options.batch.batch, options.batch.cut));
+  const FedData data = open_data(*session, feed, flags, rows, DataUse::kTraining);
   Trainer trainer(*session, feed, data, options);
   const size_t told = tell_notices(*session, 0);
   advise(flags, options);
@@ -195,6 +199,7 @@ Action setup_train(CLI::App& app) {
   add_optimizer_flags(app, *flags);
   add_parameter_flags(app, *flags);
   add_run_flags(app, *flags);
+  add_experiment_flags(app, *flags);
   add_file_flags(app, *flags);
   add_json_flag(app, *flags);
   app.add_flag("--dry-run", flags->dry_run, "plan, memory and facts; no step")->group("Run");

@@ -112,8 +112,13 @@ void add_device_flags(CLI::App& app, Flags& flags) {
   add_whole(app, "--replicas", flags.replicas, 1, kMostThreads,
             "copies of the model that share the work")
       ->group(kGroup);
-  add_list(app, "--devices", flags.devices, "one device per replica: cpu", kGroup);
+  add_list(app, "--devices", flags.devices, "one device per replica, instead: cpu,cpu", kGroup);
+  add_list(app, "--shares", flags.shares, "how the batch is shared out, as 3,1 (default: evenly)",
+           kGroup);
   add_whole(app, "--threads", flags.threads, 1, kMostThreads, "in all (default: every core)")
+      ->group(kGroup);
+  app.add_option("--reduce-dtype", flags.reduce_dtype,
+                 "how gradients travel between replicas: f32 or bf16 (half the traffic)")
       ->group(kGroup);
   app.add_option("--dtype", flags.dtype, "compute type: f32 or f64")->group(kGroup);
   app.add_flag("--direct-only", flags.direct_only,
@@ -173,6 +178,9 @@ void add_run_flags(CLI::App& app, Flags& flags) {
   constexpr const char* kGroup = "Run";
   add_seed(app, flags.seed, "of the order and of Dropout (default 0)")->group(kGroup);
   app.add_option("--on-nan", flags.on_nan, "stop")->group(kGroup);
+  add_whole(app, "--check-replicas", flags.check_replicas, 0, kMostSteps,
+            "compare the replicas bit by bit, every N steps")
+      ->group(kGroup);
   add_unbuilt(app, UnbuiltFlag::Group::kRun);
 }
 
@@ -218,7 +226,13 @@ void add_json_flag(CLI::App& app, Flags& flags) {
   app.add_flag("--json", flags.json, "JSON on stdout, nothing else");
 }
 
+void add_experiment_flags(CLI::App& app, Flags& flags) {
+  add_list(app, "--skip-pass", flags.skip_passes, "leave a pass out, to see what it is for",
+           "Experiments");
+}
+
 void add_graph_flags(CLI::App& app, Flags& flags) {
+  add_experiment_flags(app, flags);
   add_batch_flags(app, flags);
   add_device_flags(app, flags);
   add_loss_flags(app, flags);

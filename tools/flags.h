@@ -27,6 +27,7 @@ void add_parameter_flags(CLI::App& app, runtime::Flags& flags);
 void add_run_flags(CLI::App& app, runtime::Flags& flags);
 void add_length_flags(CLI::App& app, runtime::Flags& flags);
 void add_file_flags(CLI::App& app, runtime::Flags& flags);
+void add_experiment_flags(CLI::App& app, runtime::Flags& flags);
 void add_json_flag(CLI::App& app, runtime::Flags& flags);
 
 // Numbers, strictly: "0x10", "1e3" or what is out of range is a usage error that says so. `T`:

@@ -52,8 +52,8 @@ Manifest TrainCheckpoints::manifest(const Flags& flags, const Session& session,
   manifest.model_sum = sum_of(session);
   manifest.config = run_config(decided);
   manifest.schedule = options.schedule.str();
-  manifest.devices = {session.options().device};
-  manifest.threads = session.device().threads();
+  manifest.devices = session.options().devices;
+  manifest.threads = session.threads();
   manifest.cut = cut_batch(options.batch.batch, options.batch.cut);
   return manifest;
 }

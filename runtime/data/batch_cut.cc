@@ -118,6 +118,20 @@ BatchCut cut_batch(int64_t batch, const CutOptions& options) {
   return cut;
 }
 
+int64_t rows_in(const BatchCut& cut) {
+  int64_t rows = 0;
+  for (const auto& sizes : cut) rows = std::accumulate(sizes.begin(), sizes.end(), rows);
+  return rows;
+}
+
+int64_t largest_micro_batch(const BatchCut& cut) {
+  int64_t largest = 0;
+  for (const auto& sizes : cut) {
+    for (const int64_t size : sizes) largest = std::max(largest, size);
+  }
+  return largest;
+}
+
 BatchSlice replica_rows(const BatchCut& cut, int64_t replica) {
   CHECK(replica >= 0 && replica < static_cast<int64_t>(cut.size()));
   BatchSlice slice;

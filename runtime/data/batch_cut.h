@@ -34,6 +34,9 @@ struct CutOptions {
 // lower replicas.
 BatchCut cut_batch(int64_t batch, const CutOptions& options);
 
+int64_t rows_in(const BatchCut& cut);
+int64_t largest_micro_batch(const BatchCut& cut);
+
 // Rows [begin, begin + count) of a global batch.
 struct BatchSlice {
   int64_t begin = 0;

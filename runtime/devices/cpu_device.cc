@@ -10,8 +10,10 @@
 
 namespace sardonyx::runtime {
 
-CpuDevice::CpuDevice(int threads)
-    : pool_(threads), states_(HugeMemory(size_t{0})), arena_(HugeMemory(size_t{0})) {}
+CpuDevice::CpuDevice(const DeviceThreads& threads)
+    : pool_(threads.count, threads.waiting, threads.cores),
+      states_(HugeMemory(size_t{0})),
+      arena_(HugeMemory(size_t{0})) {}
 
 std::string CpuDevice::name() const {
   const char* isa = vector_floats() == 16 ? "avx512" : vector_floats() == 8 ? "avx2" : "baseline";
@@ -56,7 +58,7 @@ std::unique_ptr<Executor> CpuDevice::load(const passes::Plan& plan) {
   return std::make_unique<CpuExecutor>(plan, *this);
 }
 
-std::unique_ptr<Device> make_device(const std::string& name, int threads) {
+std::unique_ptr<Device> make_device(const std::string& name, const DeviceThreads& threads) {
   if (name == "cpu") return std::make_unique<CpuDevice>(threads);
   if (name.starts_with("cuda")) {
     throw Error("device '{}': this build has no CUDA support; use --devices cpu", name);

@@ -9,7 +9,7 @@ namespace sardonyx::runtime {
 
 class CpuDevice final : public Device {
  public:
-  explicit CpuDevice(int threads);
+  explicit CpuDevice(const DeviceThreads& threads);
 
   ops::Device device() const override { return ops::Device::kCpu; }
   int threads() const override { return pool_.size(); }

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "graph/support/error.h"
+#include "ops/core/communicator.h"
 #include "runtime/devices/omp_shim.h"
 
 namespace sardonyx::runtime {
@@ -37,6 +38,7 @@ void CpuExecutor::run_whole(const Region& region) {
   std::vector<const void*> outputs;
   for (const Step& step : region.steps) {
     run_timed(step, contexts_[0], 0, 0, device_.arena());
+    if (arguments_.communicator != nullptr) arguments_.communicator->progress(device_.pool());
     if (!observer_) continue;
     outputs.assign(contexts_[0].outputs.begin(), contexts_[0].outputs.end());
     observer_(step, outputs);
@@ -121,6 +123,7 @@ void CpuExecutor::run_step(const Step& step, ops::CpuContext& context, int64_t b
   context.seed = arguments_.seed;
   context.step = arguments_.step;
   context.first_sample = arguments_.first_sample + first_row;
+  context.communicator = arguments_.communicator;
   with_context([&] { return "running node " + step.node->label() + " (" + step.def->name + ")"; },
                [&] { step.kernel->run(context); });
 }

@@ -5,10 +5,13 @@
 #include <cstddef>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "passes/plan.h"
 #include "passes/target.h"
 #include "runtime/devices/executor.h"
+#include "runtime/devices/waiting.h"
 
 namespace sardonyx::runtime {
 
@@ -25,7 +28,19 @@ class Device : public passes::Target {
   virtual std::unique_ptr<Executor> load(const passes::Plan& plan) = 0;
 };
 
+// What a device may use of the machine.
+struct DeviceThreads {
+  // As the only device: it waits as suits so many threads, and the system places them.
+  DeviceThreads(int threads) : count(threads), waiting(waiting_of(threads)) {}  // NOLINT
+  DeviceThreads(int threads, Waiting how, std::vector<int> on)
+      : count(threads), waiting(how), cores(std::move(on)) {}
+
+  int count;
+  Waiting waiting;
+  std::vector<int> cores;  // thread i runs on cores[i]; empty: anywhere
+};
+
 // Throws Error for a name that isn't "cpu" (or, without CUDA, says that this build has none).
-std::unique_ptr<Device> make_device(const std::string& name, int threads);
+std::unique_ptr<Device> make_device(const std::string& name, const DeviceThreads& threads);
 
 }  // namespace sardonyx::runtime

@@ -16,7 +16,8 @@ struct RunArguments {
   std::vector<const void*> inputs;  // host memory, one per Plan::inputs, rows of this plan
   uint64_t seed = 0;
   uint64_t step = 0;
-  int64_t first_sample = 0;  // index in the global batch of row 0
+  int64_t first_sample = 0;                   // index in the global batch of row 0
+  ops::Communicator* communicator = nullptr;  // to the other replicas; null: there are none
 };
 
 // Where the time of runs went.

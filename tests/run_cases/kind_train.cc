@@ -2,10 +2,10 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include <numeric>
 
 #include "graph/names.h"
 #include "runtime/checkpoint.h"
+#include "runtime/data/batch_cut.h"
 #include "tests/run_cases/kit.h"
 
 namespace sardonyx::cases {
@@ -17,23 +17,14 @@ namespace {
 
 runtime::Cut cut_of(const json& step) { return step.at("shards").get<runtime::Cut>(); }
 
-int64_t rows_in(const runtime::Cut& cut) {
-  int64_t rows = 0;
-  for (const auto& parts : cut) rows = std::accumulate(parts.begin(), parts.end(), rows);
-  return rows;
-}
-
 std::unique_ptr<runtime::Session> open_for_training(const Task& task, const runtime::Batch& data,
                                                     runtime::KernelChoices replay) {
   runtime::SessionOptions options = training_options(task, data);
   options.replay = std::move(replay);
-  auto session = runtime::Session::open(task.model(), std::move(options));
   std::vector<runtime::Cut> cuts;
-  for (const json& step : task.spec.at("steps")) {
-    cuts.push_back(cut_of(step));
-    if (cuts.back().size() == 1) continue;
-    throw Mismatch("needs replicas: the step is cut over {}", cuts.back().size());
-  }
+  for (const json& step : task.spec.at("steps")) cuts.push_back(cut_of(step));
+  options.devices.assign(cuts.at(0).size(), "cpu");
+  auto session = runtime::Session::open(task.model(), std::move(options));
   session->prepare_training(cuts);
   return session;
 }
@@ -65,8 +56,10 @@ std::unique_ptr<runtime::Session> run_steps(const Task& task, const runtime::Bat
     }
     const runtime::Cut cut = cut_of(steps[i]);
     const runtime::Batch batch =
-        rows_of(data, steps[i].value("first_sample", int64_t{0}), rows_in(cut));
+        rows_of(data, steps[i].value("first_sample", int64_t{0}), runtime::rows_in(cut));
     const double loss = session->train_step(batch, cut, steps[i].at("lr")).loss;
+    const std::string difference = session->replica_difference();
+    if (!difference.empty()) throw Mismatch("after step {}: {}", i + 1, difference);
     const double want = task.spec.at("loss_step").at(i);
     if (!(std::abs(loss - want) <= tolerance.atol + tolerance.rtol * std::abs(want))) {
       throw Mismatch("loss of step {} is {}, expected {}", i + 1, loss, want);

@@ -107,9 +107,7 @@ TEST_F(CliErrors, what_is_not_built_is_refused_by_name) {
   const std::pair<const char*, const char*> cases[] = {
       {"--clip-norm 1", "--clip-norm: clipping is not built yet"},
       {"--group a:lr=1", "--group: parameter groups are not built yet"},
-      {"--sync-bn", "--sync-bn: several replicas are not built yet"},
-      {"--replicas 2", "--replicas 2: several replicas are not built yet"},
-      {"--devices cpu,cpu", "--replicas 2: several replicas are not built yet"},
+      {"--sync-bn", "--sync-bn: statistics over all replicas are not built yet"},
       {"--devices cuda:0", "--devices cuda: not built yet; there is cpu"},
       {"--optimizer adam", "--optimizer adam: not built yet; there is sgd"},
       {"--dtype bf16", "--dtype bf16: not built yet; there is f32, f64"},

@@ -1,0 +1,126 @@
+#include "runtime/replicas.h"
+
+#include <algorithm>
+#include <cstring>
+#include <exception>
+
+#include "graph/support/error.h"
+#include "graph/support/text.h"
+#include "runtime/devices/cores.h"
+
+namespace sardonyx::runtime {
+
+namespace {
+
+int core_count() { return static_cast<int>(usable_cores().size()); }
+
+}  // namespace
+
+// Threads are bound to cores only when this process takes every core: two runs that share a machine
+// would otherwise sit on the same ones. A single replica leaves its threads to the system too.
+struct Replicas::Threads {
+  Threads(int replicas, int threads) {
+    if (threads > 0 && threads < replicas) {
+      throw Error("{} replicas need at least as many threads, --threads gives {}", replicas,
+                  threads);
+    }
+    each = std::max(1, (threads > 0 ? threads : core_count()) / replicas);
+    waiting = waiting_of(replicas * each);
+    bound = replicas > 1 && replicas * each == core_count();
+  }
+
+  std::vector<int> cores_of(int replica) const {
+    if (!bound) return {};
+    const auto first = usable_cores().begin() + replica * each;
+    return {first, first + each};
+  }
+  std::vector<int> cores_of_drivers(int replicas) const {
+    std::vector<int> cores;
+    for (int r = 0; bound && r < replicas; ++r) cores.push_back(cores_of(r)[0]);
+    return cores;
+  }
+
+  int each = 1;  // per replica
+  Waiting waiting = Waiting::kSleep;
+  bool bound = false;
+};
+
+Replicas::Replicas(const std::vector<std::string>& devices, int threads)
+    : Replicas(devices, Threads(static_cast<int>(devices.size()), threads)) {}
+
+Replicas::Replicas(const std::vector<std::string>& devices, const Threads& threads)
+    : cores_(threads.cores_of_drivers(static_cast<int>(devices.size()))),
+      group_(static_cast<int>(devices.size()), threads.waiting),
+      drivers_(static_cast<int>(devices.size()), threads.waiting, cores_) {
+  for (const std::string& name : devices) {
+    devices_.push_back(
+        make_device(name, {threads.each, threads.waiting, threads.cores_of(size())}));
+  }
+}
+
+int Replicas::threads() const {
+  int threads = 0;
+  for (const auto& device : devices_) threads += device->threads();
+  return threads;
+}
+
+std::string Replicas::name() const {
+  const std::string one = device(0).name();
+  return size() == 1 ? one : fmt::format("{} x {}", one, size());
+}
+
+void Replicas::run(ops::FunctionRef<void(int, ops::Communicator*)> body) {
+  if (size() == 1) return body(0, nullptr);
+  const ScopedCore core(cores_.empty() ? -1 : cores_[0]);
+  drivers_.run(size(), [&](int replica) {
+    try {
+      with_context([&] { return fmt::format("running replica {} of {}", replica, size()); },
+                   [&] { body(replica, &group_.rank(replica)); });
+      group_.leave(replica);
+    } catch (...) {
+      group_.abort(replica, std::current_exception());
+    }
+  });
+  const std::exception_ptr failure = group_.failure();
+  group_.reset();
+  if (failure != nullptr) std::rethrow_exception(failure);
+}
+
+void Replicas::write_state(const passes::StateTable::Entry& state, const void* host) {
+  for (const auto& device : devices_) {
+    device->write_state(state.offset, host, state.type.bytes());
+  }
+}
+
+namespace {
+
+graph::Tensor read(const Device& device, const passes::StateTable::Entry& state) {
+  graph::Tensor tensor(state.type.dtype, state.type.shape());
+  device.read_state(state.offset, tensor.mutable_bytes().data(), tensor.bytes().size());
+  return tensor;
+}
+
+}  // namespace
+
+std::string Replicas::first_difference(const passes::StateTable& states) const {
+  for (const auto& state : states.entries()) {
+    if (state.role == graph::StateRole::kAccumulator) continue;  // each adds up its own
+    const graph::Tensor first = read(device(0), state);
+    for (int r = 1; r < size(); ++r) {
+      const graph::Tensor other = read(device(r), state);
+      if (first.identical(other)) continue;
+      int64_t i = 0;
+      const size_t size = graph::dtype_size(state.type.dtype);
+      while (std::memcmp(first.aligned_data() + static_cast<size_t>(i) * size,
+                         other.aligned_data() + static_cast<size_t>(i) * size, size) == 0) {
+        ++i;
+      }
+      return fmt::format("{} differs: element {} is {:.9g} on replica 0 and {:.9g} on replica {}",
+                         support::in_quotes(state.name), i, first.as_double(i), other.as_double(i),
+                         r);
+    }
+  }
+  return "";
+}
+
+}  // namespace sardonyx::runtime

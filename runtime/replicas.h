@@ -1,0 +1,53 @@
+// The copies of a model that share the work of a step: one device each, all with the same states,
+// and a thread that drives it. Replica 0 is driven by the caller's thread.
+//
+// A replica that fails stops the others: they are waiting for its sums, or will be. Whatever
+// happens, run() returns only when no replica is running any more.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ops/core/communicator.h"
+#include "ops/core/parallel.h"
+#include "passes/plan.h"
+#include "runtime/collectives/local.h"
+#include "runtime/devices/device.h"
+#include "runtime/devices/thread_pool.h"
+
+namespace sardonyx::runtime {
+
+class Replicas {
+ public:
+  // One replica per name of a device; `threads` in all (0: all cores), as many for each replica, so
+  // that plans and sums are the same everywhere. Throws Error for an unknown device, and when there
+  // are fewer threads than replicas (with 0 every replica gets one).
+  Replicas(const std::vector<std::string>& devices, int threads);
+
+  int size() const { return static_cast<int>(devices_.size()); }
+  int threads() const;  // in all
+  Device& device(int replica) { return *devices_[static_cast<size_t>(replica)]; }
+  const Device& device(int replica) const { return *devices_[static_cast<size_t>(replica)]; }
+  // "cpu (avx512, 1 thread) x 2"
+  std::string name() const;
+
+  // Calls body(replica, communicator) for all replicas at once; the communicator is null when there
+  // is one replica only. Throws what was thrown first, once all have stopped.
+  void run(ops::FunctionRef<void(int, ops::Communicator*)> body);
+
+  void write_state(const passes::StateTable::Entry& state, const void* host);
+  // Which state differs first between replica 0 and another one, as a sentence; "": none does.
+  std::string first_difference(const passes::StateTable& states) const;
+
+ private:
+  struct Threads;
+  Replicas(const std::vector<std::string>& devices, const Threads& threads);
+
+  const std::vector<int> cores_;  // of each driver; empty: anywhere
+  LocalGroup group_;
+  WorkerPool drivers_;
+  std::vector<std::unique_ptr<Device>> devices_;
+};
+
+}  // namespace sardonyx::runtime

@@ -1,0 +1,123 @@
+// What a session tells about a model and its plans: for `check`, `inspect` and reports.
+#include <algorithm>
+
+#include "graph/support/error.h"
+#include "passes/pipelines.h"
+#include "runtime/session.h"
+
+namespace sardonyx::runtime {
+
+using passes::MicroBatch;
+
+void Session::describe_data(std::map<std::string, std::vector<int64_t>> sample_shapes,
+                            graph::TensorType labels) {
+  CHECK(plans_.empty(), "the data are described before the first plan");
+  options_.pipeline.sample_shapes = std::move(sample_shapes);
+  options_.pipeline.loss.labels = std::move(labels);
+}
+
+// nll of anything else trains too, towards minus infinity.
+void Session::check_log_probabilities(const graph::Value& scores) {
+  const graph::Node* node = scores.producer;
+  while (node != nullptr && node->num_inputs() > 0 && node->input(0) != nullptr &&
+         (node->is("", "Identity") || node->is("", "Reshape") || node->is("", "Flatten") ||
+          node->is("", "Squeeze") || node->is("", "Transpose") || node->is("", "Cast"))) {
+    node = node->input(0)->producer;
+  }
+  // Some exporters write LogSoftmax as Log of Softmax, or as a subtraction.
+  for (const char* op : {"LogSoftmax", "Log", "Sub"}) {
+    if (node == nullptr || node->is("", op)) return;
+  }
+  add_notices(
+      {fmt::format("--loss nll takes log-probabilities, but '{}' comes from {}: end the model with "
+                   "LogSoftmax, or use --loss cross_entropy",
+                   scores.name, node->label())});
+}
+
+Examination Session::examine(int64_t rows, passes::Mode mode) {
+  const Kind kind = mode == passes::Mode::kTrain ? Kind::kTrain : Kind::kEval;
+  passes::PassContext context = context_for({kind, MicroBatch::kOnly, rows, ""});
+  Examination result;
+  result.graph = imported_.graph->clone();
+  try {
+    passes::run_pipeline(*result.graph, context, passes::preparation_pipeline(),
+                         options_.instruments);
+  } catch (const Error& error) {
+    result.error = error.what();
+  }
+  add_notices(context.notices);
+  if (const graph::Value* scores = result.graph->find(context.logits)) {
+    result.scores = scores->type;
+    if (options_.pipeline.loss.kind == "nll") check_log_probabilities(*scores);
+  }
+  result.parameters = std::move(context.parameters);
+  result.unsupported = std::move(context.unsupported);
+  return result;
+}
+
+std::vector<passes::ParameterRow> Session::parameters(int64_t rows) {
+  passes::PassContext context = context_for({Kind::kTrain, MicroBatch::kOnly, rows, ""});
+  std::unique_ptr<graph::Graph> graph = imported_.graph->clone();
+  passes::run_pipeline(*graph, context, passes::preparation_pipeline(), options_.instruments);
+  add_notices(context.notices);
+  return context.parameters;
+}
+
+std::unique_ptr<graph::Graph> Session::training_graph(int64_t rows) {
+  const PlanKey key{Kind::kTrain, MicroBatch::kOnly, rows, ""};
+  passes::PassContext context = context_for(key);
+  return build(key, context);
+}
+
+std::unique_ptr<graph::Graph> Session::evaluation_graph(int64_t rows) {
+  const PlanKey key{Kind::kEval, MicroBatch::kOnly, rows, ""};
+  passes::PassContext context = context_for(key);
+  return build(key, context);
+}
+
+const passes::Plan& Session::training_plan(int64_t rows) {
+  return *plan_for({Kind::kTrain, MicroBatch::kOnly, rows, ""}).plan;
+}
+
+std::unique_ptr<passes::Plan> Session::draft_plan(int64_t rows) {
+  passes::StateTable states = states_;
+  return std::move(make_plan({Kind::kTrain, MicroBatch::kOnly, rows, ""}, states)->plan);
+}
+
+passes::MemoryReport Session::memory() const {
+  passes::MemoryReport report;
+  for (const auto& [key, loaded] : plans_) {
+    if (loaded == nullptr) continue;
+    const passes::MemoryReport& own = loaded->plan->memory;
+    report.arena_bytes = std::max(report.arena_bytes, own.arena_bytes);
+    report.sum_bytes = std::max(report.sum_bytes, own.sum_bytes);
+    if (own.liveness_bound_bytes <= report.liveness_bound_bytes) continue;
+    report.liveness_bound_bytes = own.liveness_bound_bytes;
+    report.peak_node = own.peak_node;
+  }
+  report.state_bytes = states_.bytes();
+  return report;
+}
+
+size_t Session::planned_bytes() const {
+  const passes::MemoryReport report = memory();
+  return static_cast<size_t>(replicas()) * (report.state_bytes + report.arena_bytes);
+}
+
+void Session::set_timing(Executor::Timing timing) {
+  for (const auto& [key, loaded] : plans_) {
+    if (key.kind == Kind::kTrain && loaded != nullptr) loaded->executors[0]->set_timing(timing);
+  }
+}
+
+std::vector<StepTime> Session::times() const {
+  std::vector<StepTime> times;
+  for (const auto& [key, loaded] : plans_) {
+    if (key.kind != Kind::kTrain || loaded == nullptr) continue;
+    const std::vector<StepTime> own = loaded->executors[0]->times();
+    times.insert(times.end(), own.begin(), own.end());
+  }
+  return times;
+}
+
+}  // namespace sardonyx::runtime

@@ -1,0 +1,269 @@
+// What runs: training steps and evaluations on all replicas, forward passes and gradients on the
+// first one.
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "graph/support/error.h"
+#include "runtime/data/batch_cut.h"
+#include "runtime/session.h"
+
+namespace sardonyx::runtime {
+
+using graph::Tensor;
+using passes::MicroBatch;
+
+// --- feeding
+
+// What one run is fed with. The arguments point into `converted`: feeds in the compute type.
+struct Session::Fed {
+  RunArguments arguments;
+  std::vector<Tensor> converted;
+};
+
+namespace {
+
+// Rows first to first + count, sharing the bytes of `tensor` without keeping them alive.
+Tensor borrowed_rows(const Tensor& tensor, int64_t first, int64_t count) {
+  std::vector<int64_t> shape = tensor.shape();
+  const size_t row_bytes = shape[0] > 0 ? tensor.bytes().size() / static_cast<size_t>(shape[0]) : 0;
+  shape[0] = count;
+  const auto bytes = tensor.bytes().subspan(static_cast<size_t>(first) * row_bytes,
+                                            static_cast<size_t>(count) * row_bytes);
+  return Tensor::borrow(tensor.dtype(), std::move(shape), bytes, nullptr);
+}
+
+}  // namespace
+
+Session::Fed Session::feed(const Run& run, const Batch& batch, double lr) const {
+  const passes::PassContext& context = run.loaded->context;
+  Fed fed;
+  fed.arguments.seed = options_.seed;
+  fed.arguments.step = static_cast<uint64_t>(step_);
+  fed.arguments.first_sample = run.first_row;
+  fed.converted.reserve(batch.inputs.size() + 4);
+  const auto take = [&](Tensor tensor) {
+    fed.converted.push_back(std::move(tensor));
+    fed.arguments.inputs.push_back(fed.converted.back().aligned_data());
+  };
+  for (const passes::PlanInput& input : run.loaded->plan->inputs) {
+    const Tensor* tensor = nullptr;
+    for (const auto& [name, value] : batch.inputs) {
+      if (name == input.name || (name.empty() && batch.inputs.size() == 1)) tensor = &value;
+    }
+    if (input.name == context.labels) tensor = &batch.labels;
+    if (input.name == context.learning_rate) {
+      take(Tensor::scalar<double>(lr).cast(input.type.dtype));
+      continue;
+    }
+    if (tensor == nullptr || !tensor->defined()) {
+      throw Error("input '{}' of the model is not fed; it expects {}", input.name,
+                  input.type.str());
+    }
+    const auto expected = input.type.shape();
+    const bool cut = !expected.empty() && expected[0] == run.rows && tensor->rank() > 0 &&
+                     tensor->shape()[0] == rows_of(batch);
+    auto found = tensor->shape();
+    if (cut) found[0] = run.rows;
+    if (found != expected) {
+      throw Error("input '{}' expects {}, but the data has shape {}", input.name, input.type.str(),
+                  graph::shape_str(tensor->shape()));
+    }
+    if (tensor->dtype() != input.type.dtype) {
+      const Tensor part = cut ? borrowed_rows(*tensor, run.first_row, run.rows) : *tensor;
+      take(part.cast(input.type.dtype));
+      continue;
+    }
+    const size_t row_bytes =
+        run.rows > 0 && cut ? input.type.bytes() / static_cast<size_t>(run.rows) : 0;
+    fed.arguments.inputs.push_back(tensor->aligned_data() +
+                                   static_cast<size_t>(run.first_row) * row_bytes);
+  }
+  return fed;
+}
+
+void Session::execute(const Run& run, int replica, ops::Communicator* communicator,
+                      const Batch& batch, double lr) const {
+  Fed fed = feed(run, batch, lr);
+  fed.arguments.communicator = communicator;
+  run.loaded->executors[static_cast<size_t>(replica)]->run(fed.arguments);
+}
+
+// --- steps
+
+namespace {
+
+// Which plan runs part `i` of a replica's `count` micro-batches.
+MicroBatch micro_batch_of(size_t i, size_t count) {
+  if (count == 1) return MicroBatch::kOnly;
+  if (i == 0) return MicroBatch::kFirst;
+  return i + 1 == count ? MicroBatch::kLast : MicroBatch::kMiddle;
+}
+
+// Of the first micro-batch: a size that the model takes, for a replica that has none.
+int64_t any_rows(const Cut& cut) {
+  for (const auto& parts : cut) {
+    if (!parts.empty()) return parts[0];
+  }
+  throw Error("a step needs at least one micro-batch, the cut has none");
+}
+
+double scalar(const Executor& executor, const std::string& name) {
+  const int i = name.empty() ? -1 : executor.plan().output_index(name);
+  return i < 0 ? 0.0 : executor.output(i).as_double(0);
+}
+
+}  // namespace
+
+// Makes the plans that are missing.
+std::vector<std::vector<Session::Run>> Session::runs_of(const Cut& cut) {
+  if (static_cast<int>(cut.size()) != replicas()) {
+    throw Error("the session has {} replica{}, the batch is cut for {}", replicas(),
+                replicas() == 1 ? "" : "s", cut.size());
+  }
+  const int64_t rows_of_none = any_rows(cut);
+  std::vector<std::vector<Run>> runs(cut.size());
+  int64_t row = 0;
+  for (size_t r = 0; r < cut.size(); ++r) {
+    for (size_t i = 0; i < cut[r].size(); ++i) {
+      const MicroBatch micro_batch = micro_batch_of(i, cut[r].size());
+      runs[r].push_back({&plan_for({Kind::kTrain, micro_batch, cut[r][i], ""}), row, cut[r][i]});
+      row += cut[r][i];
+    }
+  }
+  // Last: a plan without a forward pass must not be the one that decides for the session.
+  for (std::vector<Run>& own : runs) {
+    if (!own.empty()) continue;
+    own.push_back({&plan_for({Kind::kTrain, MicroBatch::kNone, rows_of_none, ""}), row, 0});
+  }
+  return runs;
+}
+
+void Session::prepare_training(const std::vector<Cut>& cuts) {
+  for (const Cut& cut : cuts) runs_of(cut);
+}
+
+StepResult Session::train_step(const Batch& batch, const Cut& cut, double lr) {
+  if (!(lr >= 0) || !std::isfinite(lr)) {
+    throw Error("the learning rate is {}, expected a number that is not negative", lr);
+  }
+  check_replicas_agree();
+  const int64_t total = rows_in(cut);
+  if (total != rows_of(batch)) {
+    throw Error("the micro-batches have {} rows in all, the batch has {}", total, rows_of(batch));
+  }
+  const std::vector<std::vector<Run>> runs = runs_of(cut);
+  try {
+    replicas_->run([&](int replica, ops::Communicator* communicator) {
+      for (const Run& run : runs[static_cast<size_t>(replica)]) {
+        execute(run, replica, communicator, batch, lr);
+      }
+    });
+  } catch (...) {
+    // Nearly always before any update. If not, the replicas are no longer copies of one model.
+    split_ = replica_difference();
+    throw;
+  }
+  const Loaded& last = *runs[0].back().loaded;
+  const auto read = [&](const std::string& name) { return scalar(*last.executors[0], name); };
+  StepResult result;
+  result.loss_sum = read(last.context.loss_sum);
+  result.weight = read(last.context.loss_weight);
+  result.correct = read(last.context.correct);
+  result.grad_norm = read(last.context.grad_norm);
+  result.rows = total;
+  const bool mean = options_.pipeline.loss.mean;
+  result.loss = !mean ? result.loss_sum : result.weight > 0 ? result.loss_sum / result.weight : 0.0;
+  if (!std::isfinite(result.loss_sum) || !std::isfinite(result.grad_norm)) {
+    report_non_finite(batch, runs, result);
+  }
+  ++step_;
+  return result;
+}
+
+std::string Session::replica_difference() const { return replicas_->first_difference(states_); }
+
+void Session::check_replicas_agree() const {
+  if (split_.empty()) return;
+  throw Error(
+      "a step failed on some of the replicas while others applied it ({}); go on from a checkpoint",
+      split_);
+}
+
+// --- evaluation, forward, gradients
+
+EvalResult Session::evaluate(const Batch& batch, int64_t chunk) {
+  EvalResult result;
+  result.rows = rows_of(batch);
+  std::vector<Run> runs;
+  for (int64_t row = 0; row < result.rows; row += runs.back().rows) {
+    const int64_t rows = std::min(std::max<int64_t>(chunk, 1), result.rows - row);
+    runs.push_back({&plan_for({Kind::kEval, MicroBatch::kOnly, rows, ""}), row, rows});
+  }
+  std::vector<EvalResult> parts(runs.size());
+  replicas_->run([&](int replica, ops::Communicator*) {
+    for (size_t i = static_cast<size_t>(replica); i < runs.size();
+         i += static_cast<size_t>(replicas())) {
+      execute(runs[i], replica, nullptr, batch, 0.0);
+      const Loaded& loaded = *runs[i].loaded;
+      const Executor& executor = *loaded.executors[static_cast<size_t>(replica)];
+      parts[i].loss_sum = scalar(executor, loaded.context.loss_sum);
+      parts[i].weight = scalar(executor, loaded.context.loss_weight);
+      parts[i].correct = scalar(executor, loaded.context.correct);
+      parts[i].correct_top5 = scalar(executor, loaded.context.correct_top5);
+    }
+  });
+  for (const EvalResult& part : parts) {
+    result.loss_sum += part.loss_sum;
+    result.weight += part.weight;
+    result.correct += part.correct;
+    result.correct_top5 += part.correct_top5;
+  }
+  if (!runs.empty()) {
+    result.has_classes = !runs[0].loaded->context.correct.empty();
+    result.has_top5 = !runs[0].loaded->context.correct_top5.empty();
+  }
+  return result;
+}
+
+std::vector<std::pair<std::string, Tensor>> Session::forward(const Batch& batch,
+                                                             passes::Mode mode) {
+  forward_mode_ = mode;
+  gradient_options_ = {};
+  const int64_t rows = rows_of(batch);
+  const char* extra = mode == passes::Mode::kTrain ? "train" : "";
+  Loaded& loaded = plan_for({Kind::kForward, MicroBatch::kOnly, rows, extra});
+  execute({&loaded, 0, rows}, 0, nullptr, batch, 0.0);
+  std::vector<std::pair<std::string, Tensor>> outputs;
+  for (size_t i = 0; i < loaded.plan->outputs.size(); ++i) {
+    outputs.emplace_back(loaded.plan->outputs[i].name,
+                         loaded.executors[0]->output(static_cast<int>(i)));
+  }
+  return outputs;
+}
+
+std::vector<std::pair<std::string, Tensor>> Session::gradients(
+    const Batch& batch, const std::vector<std::pair<std::string, Tensor>>& seeds,
+    const std::vector<std::string>& wrt, passes::Mode mode) {
+  forward_mode_ = mode;
+  gradient_options_ = {};
+  gradient_options_.wrt = wrt;
+  std::string extra = mode == passes::Mode::kTrain ? "train" : "";
+  Batch fed = batch;
+  for (const auto& [name, seed] : seeds) {
+    gradient_options_.seeds.push_back(name);
+    fed.inputs.emplace_back("d" + name, seed);
+    extra += "\n" + name;
+  }
+  for (const std::string& name : wrt) extra += "\r" + name;
+  const int64_t rows = rows_of(batch);
+  Loaded& loaded = plan_for({Kind::kGradient, MicroBatch::kOnly, rows, extra});
+  execute({&loaded, 0, rows}, 0, nullptr, fed, 0.0);
+  std::vector<std::pair<std::string, Tensor>> result;
+  for (const auto& [value, gradient] : loaded.context.gradients) {
+    result.emplace_back(value, loaded.executors[0]->output(loaded.plan->output_index(gradient)));
+  }
+  return result;
+}
+
+}  // namespace sardonyx::runtime
