@@ -35,8 +35,6 @@ constexpr std::array<DTypeRow, 17> kDTypes{{{"undefined", 0},
                                             {"complex128", 16},
                                             {"bfloat16", 2}}};
 
-constexpr int64_t kMaxElements = int64_t{1} << 62;
-
 // Elements stored along `axis`: rounded up to whole blocks.
 int64_t stored_size(int64_t size, int32_t axis, const Layout& layout) {
   int64_t block = 1;
@@ -241,19 +239,17 @@ std::string shape_str(const std::vector<Dim>& dims) {
 
 int64_t checked_numel(const std::vector<int64_t>& shape) {
   bool empty = false;
+  int64_t product = 1;
   for (const int64_t size : shape) {
     if (size < 0) throw Error("shape {} has a negative entry", shape_str(shape));
     empty = empty || size == 0;
-  }
-  if (empty) return 0;
-  int64_t product = 1;
-  for (const int64_t size : shape) {
-    if (product > kMaxElements / size) {
+    const int64_t factor = std::max<int64_t>(size, 1);
+    if (product > kMaxElements / factor) {
       throw Error("shape {} has more than 2^62 elements", shape_str(shape));
     }
-    product *= size;
+    product *= factor;
   }
-  return product;
+  return empty ? 0 : product;
 }
 
 }  // namespace sardonyx::graph

@@ -123,8 +123,9 @@ std::vector<Dim> to_dims(const std::vector<int64_t>& shape);
 // "[2,3]"
 std::string shape_str(const std::vector<int64_t>& shape);
 std::string shape_str(const std::vector<Dim>& dims);
-// Product with overflow check; throws Error naming the shape when it exceeds 2^62 or an entry is
-// negative.
+inline constexpr int64_t kMaxElements = int64_t{1} << 62;
+// Product with overflow check; throws Error naming the shape when an entry is negative or the
+// product exceeds kMaxElements, with zeros left out: every part of a shape can be multiplied then.
 int64_t checked_numel(const std::vector<int64_t>& shape);
 
 }  // namespace sardonyx::graph

@@ -22,6 +22,7 @@
 #include "ops/core/gradient.h"
 #include "ops/core/infer.h"
 #include "ops/core/normalize.h"
+#include "ops/core/sizes.h"
 
 namespace sardonyx::ops {
 
@@ -90,7 +91,8 @@ void infer_concat(InferContext& c) {
     for (int k = 0; k < c.rank(0); ++k) {
       const Dim& dim = c.dims(i)[k];
       if (k == axis) {
-        dims[k] = dims[k].known() && dim.known() ? Dim(dims[k].value + dim.value) : Dim();
+        dims[k] =
+            dims[k].known() && dim.known() ? Dim(checked_sum(dims[k].value, dim.value)) : Dim();
       } else {
         require_same_size(c, i, k, dim, dims[k]);
         dims[k] = merged(dims[k], dim, c.node().graph()->batch_symbol);

@@ -80,8 +80,8 @@ void infer_fill(InferContext& c) {
   const DType dtype = value == nullptr ? DType::kFloat32 : value->dtype();
   const auto shape = c.known_ints(0);
   if (!shape) {
-    if (c.rank(0) != 1 || !c.dims(0)[0].known()) return c.set_unranked(0, dtype);
-    return c.set(0, dtype, std::vector<Dim>(c.dims(0)[0].value));
+    const int rank = c.listed_rank(0);
+    return rank < 0 ? c.set_unranked(0, dtype) : c.set(0, dtype, std::vector<Dim>(rank));
   }
   for (size_t i = 0; i < shape->size(); ++i) {
     c.require((*shape)[i] >= 0, "C2", "shape[{}] is {}", i, (*shape)[i]);
@@ -99,6 +99,10 @@ int64_t range_length(const Tensor& start, const Tensor& limit, const Tensor& del
   const __int128 step = delta.as_int(0);
   if (span == 0 || (span < 0) != (step < 0)) return 0;
   const __int128 length = (span + step + (step < 0 ? 1 : -1)) / step;
+  if (length > graph::kMaxElements) {
+    throw ConstraintError("C4", "the range from {} to {} in steps of {} has more than 2^62 numbers",
+                          start.as_int(0), limit.as_int(0), delta.as_int(0));
+  }
   return static_cast<int64_t>(length);
 }
 

@@ -17,6 +17,7 @@
 
 #include "ops/core/gradient.h"
 #include "ops/core/infer.h"
+#include "ops/core/sizes.h"
 #include "ops/registry.h"
 
 namespace sardonyx::ops {
@@ -152,9 +153,10 @@ void infer_conv(InferContext& c) {
   c.require(x.rank() == w.rank(), "C1", "x has rank {} {}, but w has rank {} {}", x.rank(),
             graph::shape_str(x.dims), w.rank(), graph::shape_str(w.dims));
   const int64_t channels = x.dims[1].value, taken = w.dims[1].value;
-  c.require(channels < 0 || taken < 0 || channels == taken * groups, "C2",
+  const int64_t all_taken = taken < 0 ? -1 : checked_product(taken, groups);
+  c.require(channels < 0 || taken < 0 || channels == all_taken, "C2",
             "x {} has {} channels, but w {} with group {} takes {}", graph::shape_str(x.dims),
-            channels, graph::shape_str(w.dims), groups, taken * groups);
+            channels, graph::shape_str(w.dims), groups, all_taken);
   const Window window = window_of(c.node(), spatial(x), kernel_sizes(c, w));
   c.set(0, x.dtype, join(x.dims[0], Dim(w.dims[0].value), window.out));
 }
@@ -185,7 +187,7 @@ void infer_grad_data(InferContext& c) {
   const std::vector<int64_t> input = required_sizes(c, "input_shape", w.rank());
   require_outputs(c, window_of(c.node(), input, spatial(w)), dy);
   const int64_t taken = w.dims[1].value;
-  c.set(0, w.dtype, join(dy.dims[0], Dim(taken < 0 ? -1 : taken * groups), input));
+  c.set(0, w.dtype, join(dy.dims[0], Dim(taken < 0 ? -1 : checked_product(taken, groups)), input));
 }
 
 void infer_grad_filter(InferContext& c) {

@@ -15,6 +15,7 @@ std::string port_name(const Node& node, int i) {
 
 // Refused here, before anything is allocated: a hostile or mistaken shape ("tile by 2^40").
 constexpr size_t kMaxValueBytes = size_t{1} << 40;
+constexpr int64_t kMostAxes = 1024;
 
 // An operator that isn't known stands before the value: that is the fault to report, not this one.
 bool computed_by_unknown(const Value* value) {
@@ -35,7 +36,20 @@ bool computed_by_unknown(const Value* value) {
   return false;
 }
 
+// Shape rules multiply sizes of an operand with each other (ops/core/sizes.h).
+void require_countable(const Value* value) {
+  if (value == nullptr) return;
+  std::vector<int64_t> known;
+  for (const Dim& dim : value->type.dims) {
+    if (dim.known()) known.push_back(dim.value);
+  }
+  with_context(
+      [&] { return fmt::format("counting '{}' of type {}", value->name, value->type.str()); },
+      [&] { graph::checked_numel(known); });
+}
+
 void check_size(const Value* value) {
+  require_countable(value);
   if (value == nullptr || !value->type.is_static()) return;
   if (value->type.bytes() > kMaxValueBytes) {
     throw Error("output '{}' of type {} would need {} bytes, more than any machine has",
@@ -49,6 +63,16 @@ const TensorType& InferContext::type(int i) const {
   const Value* value = node_.input(i);
   if (value == nullptr) throw Error("input {}{} is required", i, port_name(node_, i));
   return value->type;
+}
+
+int InferContext::listed_rank(int i) const {
+  if (rank(i) != 1 || !dims(i)[0].known()) return -1;
+  const int64_t count = dims(i)[0].value;
+  if (count > kMostAxes) {
+    throw Error("input {}{} lists the sizes of {} axes; at most {} are supported", i,
+                port_name(node_, i), count, kMostAxes);
+  }
+  return static_cast<int>(count);
 }
 
 const Tensor* InferContext::constant(int i) const {
@@ -84,6 +108,7 @@ void InferContext::set(int output, TensorType type) {
 void infer_node(Node& node) {
   with_context([&] { return "inferring shapes of node " + node.label(); },
                [&] {
+                 for (const Value* value : node.inputs()) require_countable(value);
                  InferContext context(node);
                  OpRegistry::get().at(node).infer(context);
                  for (const Value* value : node.outputs()) check_size(value);

@@ -26,6 +26,9 @@ class InferContext {
   // Number of axes; -1 when not known.
   int rank(int i) const { return type(i).ranked ? type(i).rank() : -1; }
   const std::vector<Dim>& dims(int i) const { return type(i).dims; }
+  // Axes of the tensor whose sizes input i lists, when only its length is known; -1: not known
+  // either. Throws Error when there are more than any model has.
+  int listed_rank(int i) const;
   // Bytes of a constant input; nullptr when it isn't constant (or left out).
   const Tensor* constant(int i) const;
   // Integers of a constant input. Throws Error: "input 1 (shape) must be known before training:
@@ -59,8 +62,9 @@ class InferContext {
   Node& node_;
 };
 
-// Runs the shape rule of `node` and stores the output types. Throws Error when an output would need
-// more than 1 TiB. Errors gain "while inferring shapes of node ...".
+// Runs the shape rule of `node` and stores the output types. Throws Error when the elements of an
+// operand can't be counted, or an output would need more than 1 TiB. Errors gain "while inferring
+// shapes of node ...".
 void infer_node(Node& node);
 
 }  // namespace sardonyx::ops

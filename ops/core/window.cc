@@ -29,8 +29,8 @@ std::vector<int64_t> entries(const graph::Node& node, const char* attribute, siz
   }
   for (const int64_t v : values) {
     if (v < smallest || v > kLargest) {
-      throw Error("{}: {} {} has the entry {}, expected {} to {}", rule, attribute,
-                  graph::shape_str(values), v, smallest, kLargest);
+      throw ConstraintError(rule, "{} {} has the entry {}, expected {} to {}", attribute,
+                            graph::shape_str(values), v, smallest, kLargest);
     }
   }
   return values;
@@ -48,6 +48,18 @@ AutoPad auto_pad_of(const graph::Node& node) {
   if (name == "SAME_LOWER") return AutoPad::kSameLower;
   throw ConstraintError("W4", "auto_pad is '{}', expected NOTSET, VALID, SAME_UPPER or SAME_LOWER",
                         name);
+}
+
+// Kernels count cells in 32 bits.
+void require_positions(const Window& w, int axis) {
+  const __int128 most =
+      __int128{w.in[axis]} + w.pad_begin[axis] + w.pad_end[axis] + w.extent(axis) + w.stride[axis];
+  if (most <= kLargest) return;
+  throw ConstraintError("W7",
+                        "spatial axis {} is too long: an input of {} with pads {} and {}, a window "
+                        "over {} cells and a stride of {} come to more than {} together",
+                        axis, w.in[axis], w.pad_begin[axis], w.pad_end[axis], w.extent(axis),
+                        w.stride[axis], kLargest);
 }
 
 // SAME: as many outputs as steps fit into the input; an odd pad goes to the end (UPPER) or the
@@ -121,6 +133,7 @@ Window window_of(const graph::Node& node, std::vector<int64_t> in, std::vector<i
                             graph::shape_str(w.kernel), w.kernel[i], kLargest);
     }
     if (w.in[i] < 0 || w.kernel[i] < 0) continue;
+    require_positions(w, axis);
     if (mode == AutoPad::kSameUpper || mode == AutoPad::kSameLower) {
       pad_same(w, axis, mode);
     } else {
@@ -133,6 +146,9 @@ Window window_of(const graph::Node& node, std::vector<int64_t> in, std::vector<i
           "kernel of {} taps at dilation {} spans {}",
           i, w.in[i], w.pad_begin[i], w.pad_end[i], w.kernel[i], w.dilation[i], w.extent(axis));
     }
+  }
+  if (std::all_of(w.kernel.begin(), w.kernel.end(), [](int64_t size) { return size > 0; })) {
+    graph::checked_numel(w.kernel);
   }
   return w;
 }

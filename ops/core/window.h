@@ -5,6 +5,8 @@
 //   W1 strides and dilations have one entry per spatial axis, pads two
 //   W2 strides and dilations >= 1       W3 pads >= 0       W4 auto_pad is one that ONNX knows
 //   W5 the kernel has at least one tap  W6 the window fits: every output axis >= 1
+//   W7 positions of cells fit into 32 bits, whatever is added: input, pads, window and stride
+//      together
 // With ceil_mode the last window may hang over the end, but one that starts at or past input plus
 // begin pad is dropped, at every opset. auto_pad other than NOTSET ignores `pads`.
 // Source: ONNX Conv-22, MaxPool-22, AveragePool-22.

@@ -18,6 +18,7 @@
 #include "ops/core/gradient.h"
 #include "ops/core/infer.h"
 #include "ops/core/normalize.h"
+#include "ops/core/sizes.h"
 
 namespace sardonyx::ops {
 
@@ -52,10 +53,9 @@ Dim expanded(const InferContext& c, const Dim& dim, int64_t size) {
 void infer_expand(InferContext& c) {
   const auto shape = c.known_ints(1);
   if (!shape || c.rank(0) < 0) {
-    const bool length_known = c.rank(1) == 1 && c.dims(1)[0].known();
-    if (!length_known || c.rank(0) < 0) return c.set_unranked(0, c.dtype(0));
-    const int64_t rank = std::max<int64_t>(c.rank(0), c.dims(1)[0].value);
-    return c.set(0, c.dtype(0), std::vector<Dim>(rank));
+    const int listed = c.listed_rank(1);
+    if (listed < 0 || c.rank(0) < 0) return c.set_unranked(0, c.dtype(0));
+    return c.set(0, c.dtype(0), std::vector<Dim>(std::max(c.rank(0), listed)));
   }
   for (size_t i = 0; i < shape->size(); ++i) {
     c.require((*shape)[i] >= 0, "C1", "shape[{}] is {}", i, (*shape)[i]);
@@ -81,9 +81,8 @@ void infer_tile(InferContext& c) {
     const int64_t times = (*repeats)[i];
     c.require(times >= 0, "C1", "repeats[{}] is {}", i, times);
     if (times == 1) continue;
-    c.require(dims[i].value <= 0 || times <= (int64_t{1} << 62) / dims[i].value, "C1",
-              "repeats[{}] is {}: more elements than can be counted", i, times);
-    dims[i] = dims[i].known() ? Dim(dims[i].value * times) : Dim(times == 0 ? 0 : -1);
+    dims[i] =
+        dims[i].known() ? Dim(checked_product(dims[i].value, times)) : Dim(times == 0 ? 0 : -1);
   }
   c.set(0, c.dtype(0), std::move(dims));
 }

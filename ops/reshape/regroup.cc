@@ -6,6 +6,7 @@
 
 #include "graph/support/error.h"
 #include "ops/core/constraint.h"
+#include "ops/core/sizes.h"
 #include "ops/reshape/reshape.h"
 
 namespace sardonyx::ops {
@@ -18,6 +19,14 @@ using Product = unsigned __int128;
 // A size that isn't known, or zero, counts as one of these primes: products then still tell which
 // axes hold it. More of them would overflow a product.
 constexpr int64_t kStandIns[] = {2147483647, 2147483629};
+
+Product times(Product a, Product b) {
+  Product result = 0;
+  if (__builtin_mul_overflow(a, b, &result)) {
+    throw Error("the shape has too many elements to count");
+  }
+  return result;
+}
 
 struct Factor {
   int64_t weight = 1;  // size or stand-in
@@ -41,7 +50,7 @@ std::vector<Dim> factors_of(const Dim& dim, const std::string& batch_symbol) {
     const size_t end = std::min(dim.symbol.find('*', begin), dim.symbol.size());
     const std::string part = dim.symbol.substr(begin, end - begin);
     if (const auto number = as_number(part)) {
-      numbers *= *number;
+      if (__builtin_mul_overflow(numbers, *number, &numbers)) return {dim};
       parts.emplace_back(*number);
     } else {
       if (named) return {dim};
@@ -59,7 +68,7 @@ Dim product_of(const std::vector<Dim>& factors, const std::string& batch_symbol)
   if (factors.size() == 1) return factors[0];
   int64_t value = 1;
   for (const Dim& factor : factors) {
-    value = factor.known() && value >= 0 ? value * factor.value : -1;
+    value = factor.known() && value >= 0 ? checked_product(value, factor.value) : -1;
   }
   const auto named = [](const Dim& factor) { return !factor.symbol.empty(); };
   auto kept = std::find_if(factors.begin(), factors.end(), [&](const Dim& factor) {
@@ -82,7 +91,7 @@ Dim product_of(const std::vector<Dim>& factors, const std::string& batch_symbol)
     } else if (!factor->known()) {
       return {value};
     } else {
-      run *= factor->value;
+      run = checked_product(run, factor->value);
     }
   }
   close_run();
@@ -113,7 +122,7 @@ class Regrouping {
     for (const TargetAxis& axis : target_) {
       rest = rest || axis.kind == TargetAxis::Kind::kRest;
       weights_.push_back(axis.kind == TargetAxis::Kind::kRest ? 1 : weight_of_target(axis));
-      out *= weights_.back();
+      out = times(out, weights_.back());
     }
     if (rest) {
       require_whole_batch();
@@ -155,7 +164,7 @@ class Regrouping {
 
   static Product product(const std::vector<Factor>& factors) {
     Product result = 1;
-    for (const Factor& factor : factors) result *= factor.weight;
+    for (const Factor& factor : factors) result = times(result, factor.weight);
     return result;
   }
 

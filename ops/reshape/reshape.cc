@@ -56,8 +56,8 @@ void infer_reshape_of_unknown(InferContext& c, const std::optional<std::vector<i
   std::vector<Dim> dims;
   if (shape) {
     for (int64_t number : *shape) dims.push_back(number > 0 ? Dim(number) : Dim());
-  } else if (c.rank(1) == 1 && c.dims(1)[0].known()) {
-    dims.resize(c.dims(1)[0].value);
+  } else if (const int rank = c.listed_rank(1); rank >= 0) {
+    dims.resize(rank);
   } else {
     return c.set_unranked(0, c.dtype(0));
   }
@@ -70,9 +70,12 @@ void infer_reshape(InferContext& c) {
   c.require(std::count(shape->begin(), shape->end(), -1) <= 1, "C2",
             "shape {} has more than one -1", graph::shape_str(*shape));
   std::vector<TargetAxis> target;
+  std::vector<int64_t> sizes;
   for (size_t i = 0; i < shape->size(); ++i) {
     target.push_back(target_axis(c, (*shape)[i], static_cast<int64_t>(i)));
+    if (target[i].kind == TargetAxis::Kind::kSize) sizes.push_back(target[i].size);
   }
+  graph::checked_numel(sizes);
   const auto has = [&](TargetAxis::Kind kind, int64_t size) {
     return std::any_of(target.begin(), target.end(), [&](const TargetAxis& axis) {
       return axis.kind == kind && axis.size == size;

@@ -7,6 +7,7 @@
 
 #include "ops/core/kernel.h"
 #include "ops/core/op.h"
+#include "ops/core/sizes.h"
 
 namespace sardonyx::ops {
 
@@ -36,7 +37,8 @@ struct PadAxis {
   int64_t dim = 0;
 
   bool identity() const { return begin == 0 && end == 0; }
-  int64_t size() const { return dim + begin + end; }
+  // Throws Error when the sum is beyond every size; the others can't be then.
+  int64_t size() const { return checked_sum(checked_sum(dim, begin), end); }
   // What is left of the axis after cropping.
   int64_t first() const { return begin < 0 ? -begin : 0; }
   int64_t kept() const { return dim + (begin < 0 ? begin : 0) + (end < 0 ? end : 0); }

@@ -69,14 +69,16 @@ std::shared_ptr<std::byte> allocate_block(size_t bytes) {
 }
 
 std::optional<uint64_t> array_bytes(const std::vector<int64_t>& shape, size_t element_bytes) {
-  if (std::find(shape.begin(), shape.end(), 0) != shape.end()) return 0;
   constexpr uint64_t kLimit = uint64_t{1} << 62;
   uint64_t total = element_bytes;
+  bool empty = false;
   for (int64_t dim : shape) {
-    if (dim < 0 || total > kLimit / static_cast<uint64_t>(dim)) return std::nullopt;
-    total *= static_cast<uint64_t>(dim);
+    const auto factor = static_cast<uint64_t>(std::max<int64_t>(dim, 1));
+    if (dim < 0 || total > kLimit / factor) return std::nullopt;
+    total *= factor;
+    empty = empty || dim == 0;
   }
-  return total;
+  return empty ? 0 : total;
 }
 
 }  // namespace sardonyx::runtime

@@ -34,7 +34,8 @@ class MappedFile {
 // Zero-filled, 64-byte aligned; pages are touched only when written.
 std::shared_ptr<std::byte> allocate_block(size_t bytes);
 
-// Bytes of an array, or nothing when the product overflows 2^62. A zero dimension makes it 0.
+// Bytes of an array, or nothing when they would overflow 2^62 if each zero dimension were 1
+// (graph::checked_numel refuses such shapes). A zero dimension makes it 0.
 std::optional<uint64_t> array_bytes(const std::vector<int64_t>& shape, size_t element_bytes);
 
 }  // namespace sardonyx::runtime

@@ -127,12 +127,16 @@ TEST(TensorType, same_storage_ignores_symbols_of_known_sizes_only) {
 
 TEST(CheckedNumel, overflow_and_negative_entries_name_the_shape) {
   EXPECT_EQ(checked_numel({}), 1);
-  EXPECT_EQ(checked_numel({int64_t{1} << 40, int64_t{1} << 40, 0}), 0);
+  EXPECT_EQ(checked_numel({int64_t{1} << 40, 0, int64_t{1} << 22}), 0);
   EXPECT_EQ(checked_numel({int64_t{1} << 31, int64_t{1} << 31}), int64_t{1} << 62);
   EXPECT_EQ(message_of([] {
               checked_numel({int64_t{1} << 31, int64_t{1} << 31, 2});
             }),
             "shape [2147483648,2147483648,2] has more than 2^62 elements");
+  EXPECT_EQ(message_of([] {
+              checked_numel({0, int64_t{1} << 62, 2});
+            }),
+            "shape [0,4611686018427387904,2] has more than 2^62 elements");
   EXPECT_EQ(message_of([] { checked_numel({2, -1}); }), "shape [2,-1] has a negative entry");
   EXPECT_EQ(message_of([] { TensorType(DType::kFloat64, {int64_t{1} << 61}).bytes(); }),
             "tensor type double[2305843009213693952] needs more bytes than can be addressed");
