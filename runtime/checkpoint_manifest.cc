@@ -93,6 +93,19 @@ KernelChoices kernel_choices(const Json& json) {
   return choices;
 }
 
+Json to_json(const BestEvaluation& best) {
+  if (!best.epoch) return nullptr;
+  return {{"epoch", *best.epoch},
+          {"test_loss", number(best.loss)},
+          {"test_accuracy", best.accuracy ? number(*best.accuracy) : Json(nullptr)}};
+}
+BestEvaluation best_evaluation(const Json& json) {
+  if (json.is_null()) return {};
+  const Json& accuracy = json.at("test_accuracy");
+  return {json.at("epoch").get<int64_t>(), number(json.at("test_loss")),
+          accuracy.is_null() ? std::nullopt : std::optional(accuracy.get<double>())};
+}
+
 // The step and the place in the sampler stand at the top, where people look.
 Json to_json(const RunState& run) {
   const EpochSums& sums = run.sums;
@@ -103,21 +116,24 @@ Json to_json(const RunState& run) {
                         {"lr", number(sums.lr)},
                         {"seconds", number(sums.seconds)},
                         {"steps", sums.steps},
-                        {"rows", sums.rows}};
+                        {"rows", sums.rows},
+                        {"skipped", sums.skipped}};
   json["seconds"] = number(run.seconds);
-  json["best_test_accuracy"] =
-      run.best_test_accuracy ? number(*run.best_test_accuracy) : Json(nullptr);
+  json["skipped_steps"] = run.skipped;
+  json["skipped_in_a_row"] = run.skipped_in_row;
+  json["best"] = to_json(run.best);
   return json;
 }
 void read_run(const Json& json, RunState& run) {
   const Json& sums = json.at("epoch_sums");
-  run.sums = {number(sums.at("loss")),       number(sums.at("weight")),
-              number(sums.at("correct")),    number(sums.at("lr")),
-              number(sums.at("seconds")),    sums.at("steps").get<int64_t>(),
-              sums.at("rows").get<int64_t>()};
+  run.sums = {number(sums.at("loss")),        number(sums.at("weight")),
+              number(sums.at("correct")),     number(sums.at("lr")),
+              number(sums.at("seconds")),     sums.at("steps").get<int64_t>(),
+              sums.at("rows").get<int64_t>(), sums.at("skipped").get<int64_t>()};
   run.seconds = number(json.at("seconds"));
-  const Json& best = json.at("best_test_accuracy");
-  if (!best.is_null()) run.best_test_accuracy = best.get<double>();
+  run.skipped = json.at("skipped_steps").get<int64_t>();
+  run.skipped_in_row = json.at("skipped_in_a_row").get<int64_t>();
+  run.best = best_evaluation(json.at("best"));
 }
 
 Manifest read(const Json& json) {

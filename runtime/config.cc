@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "runtime/optimizer_flags.h"
 #include "runtime/text.h"
 #include "runtime/usage.h"
 
@@ -18,16 +19,6 @@ const std::vector<UnbuiltFlag>& unbuilt_flags() {
 }
 
 namespace {
-
-// A number of a flag inside [least, most]; infinities and NaN never are.
-void check_range(const char* flag, double value, double least, double most) {
-  if (value >= least && value <= most) return;
-  throw UsageError("{} {}: expected {}", flag, value,
-                   std::isinf(most) ? fmt::format("a number of at least {}", least)
-                                    : fmt::format("a number from {} to {}", least, most));
-}
-
-constexpr double kAny = HUGE_VAL;
 
 // One name per replica.
 std::vector<std::string> devices_of(const Flags& flags) {
@@ -87,24 +78,6 @@ passes::LossOptions loss_options(const Flags& flags) {
   return loss;
 }
 
-passes::OptimizerOptions optimizer_options(const Flags& flags) {
-  check_choice("--optimizer", flags.optimizer, {"sgd"}, {"adam", "adamw", "adagrad", "rmsprop"});
-  check_range("--lr", flags.lr, 0.0, kAny);
-  check_range("--momentum", flags.momentum, 0.0, 1.0);
-  check_range("--dampening", flags.dampening, 0.0, 1.0);
-  check_range("--weight-decay", flags.weight_decay, 0.0, kAny);
-  if (flags.nesterov && (flags.momentum == 0 || flags.dampening != 0)) {
-    throw UsageError("--nesterov needs a --momentum above 0 and no --dampening");
-  }
-  passes::OptimizerOptions options;
-  options.kind = flags.optimizer;
-  options.momentum = flags.momentum;
-  options.dampening = flags.dampening;
-  options.nesterov = flags.nesterov;
-  options.weight_decay = flags.weight_decay;
-  return options;
-}
-
 void check_counts(const Flags& flags) {
   for (const auto& [flag, value] : {std::pair{"--batch", flags.batch},
                                     {"--micro-batch", flags.micro_batch},
@@ -142,7 +115,6 @@ SessionOptions session_options(const Flags& flags) {
   options.threads = flags.threads;
   options.seed = flags.seed;
   check_choice("--dtype", flags.dtype, {"f32", "f64"}, {"bf16", "f16", "tf32"});
-  check_choice("--on-nan", flags.on_nan, {"stop"}, {"skip"});
   check_choice("--bn-variance", flags.bn_variance, {"population"}, {"sample"});
   passes::PipelineOptions& pipeline = options.pipeline;
   pipeline.dtype = flags.dtype == "f64" ? graph::DType::kFloat64 : graph::DType::kFloat32;
@@ -154,6 +126,19 @@ SessionOptions session_options(const Flags& flags) {
   pipeline.skip = flags.skip_passes;
   pipeline.trainable.freeze = flags.freeze;
   pipeline.trainable.train = flags.train;
+  return options;
+}
+
+SaveOptions save_options(const Flags& flags) {
+  SaveOptions options;
+  if (flags.keep_training_form) options.form = SaveForm::kAsInFile;
+  if (flags.save_weights.empty()) return options;
+  check_choice("--save-weights", flags.save_weights, {"averages", "last"});
+  if (!flags.ema) throw UsageError("--save-weights goes with --ema, which keeps averages");
+  if (flags.save.empty() && flags.save_best.empty()) {
+    throw UsageError("--save-weights goes with --save or --save-best");
+  }
+  if (flags.save_weights == "last") options.weights = SavedWeights::kLast;
   return options;
 }
 
@@ -189,17 +174,18 @@ BatchSetup batch_setup(const Flags& flags, int64_t baked) {
 }
 
 double base_lr(const Flags& flags, int64_t batch) {
+  const double lr = learning_rate(flags);
   check_choice("--lr-scaling", flags.lr_scaling, {"none", "linear", "sqrt"});
   if (flags.lr_scaling == "none") {
     if (flags.base_batch) throw UsageError("--base-batch goes with --lr-scaling linear or sqrt");
-    return flags.lr;
+    return lr;
   }
   if (!flags.base_batch || *flags.base_batch < 1) {
     throw UsageError("--lr-scaling {} needs --base-batch: the batch that --lr is meant for",
                      flags.lr_scaling);
   }
   const double ratio = static_cast<double>(batch) / static_cast<double>(*flags.base_batch);
-  return flags.lr * (flags.lr_scaling == "linear" ? ratio : std::sqrt(ratio));
+  return lr * (flags.lr_scaling == "linear" ? ratio : std::sqrt(ratio));
 }
 
 }  // namespace sardonyx::runtime

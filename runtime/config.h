@@ -39,8 +39,12 @@ struct Flags {
   std::optional<int64_t> ignore_index;
 
   std::string optimizer = "sgd";
-  double lr = 0.01, momentum = 0, dampening = 0, weight_decay = 0;
+  std::optional<double> lr, weight_decay;  // defaults: runtime/optimizer_flags.h
+  double momentum = 0, dampening = 0;
   bool nesterov = false;
+  std::string betas;  // "A,B"
+  std::optional<double> eps, clip_norm, clip_value, ema;
+  std::vector<std::string> groups, no_decay;
   std::string schedule, warmup, lr_scaling = "none";
   std::optional<int64_t> base_batch;
 
@@ -53,17 +57,19 @@ struct Flags {
   bool direct_only = false, dry_run = false;
   std::vector<std::string> skip_passes;
 
-  std::string save, log, plot;
+  std::string save, save_best, log, plot;
+  std::string save_weights;  // averages | last
   std::string checkpoint, checkpoint_every;
   std::optional<int64_t> keep;
   bool resume = false;
   int64_t eval_every = 1;
+  std::optional<int64_t> early_stop;
   bool json = false;
 };
 
 // A flag that is known and refused.
 struct UnbuiltFlag {
-  enum class Group : uint8_t { kBatch, kDevice, kOptimizer, kModel, kRun };
+  enum class Group : uint8_t { kBatch, kDevice, kModel, kRun };
   enum class Takes : uint8_t { kNothing, kValue };
   const char* name;
   Group group;
@@ -79,6 +85,8 @@ LrSchedule lr_schedule(const Flags& flags);
 Augment augment_options(const Flags& flags);
 // Without the type of the labels, which the loss decides (runtime/feed.h).
 AdaptOptions adapt_options(const Flags& flags);
+
+SaveOptions save_options(const Flags& flags);
 
 // The batch and its cut for a model whose input has `baked` rows (-1: any number): as given, else
 // the baked number, else kDefaultBatch.

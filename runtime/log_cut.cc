@@ -34,6 +34,7 @@ StepRecord step_record(const Json& json, int64_t steps_per_epoch) {
   record.loss = number(json, "loss");
   record.lr = number(json, "lr");
   record.grad_norm = number(json, "grad_norm");
+  record.skipped = json.value("skipped", false);
   record.images_per_s = number(json, "images_per_s");
   return record;
 }
@@ -43,11 +44,13 @@ EpochRecord epoch_record(const Json& json) {
   record.epoch = json.at("epoch").get<int64_t>();
   record.step = json.at("step").get<int64_t>();
   record.lr = number(json, "lr");
+  record.skipped_steps = json.value("skipped_steps", int64_t{0});
   record.train_loss = number(json, "train_loss");
   record.train_accuracy = known(json, "train_accuracy");
   record.test_loss = known(json, "test_loss");
   record.test_accuracy = known(json, "test_accuracy");
   record.test_top5_accuracy = known(json, "test_top5_accuracy");
+  record.best = json.value("best", false);
   record.images_per_s = number(json, "images_per_s");
   record.seconds = number(json, "seconds");
   return record;

@@ -24,6 +24,7 @@ std::string to_json(const StepRecord& record) {
   json["loss"] = record.loss;
   json["lr"] = record.lr;
   json["grad_norm"] = record.grad_norm;
+  if (record.skipped) json["skipped"] = true;
   json["images_per_s"] = record.images_per_s;
   return json.dump();
 }
@@ -33,11 +34,13 @@ std::string to_json(const EpochRecord& record) {
   json["epoch"] = record.epoch;
   json["step"] = record.step;
   json["lr"] = record.lr;
+  if (record.skipped_steps > 0) json["skipped_steps"] = record.skipped_steps;
   json["train_loss"] = record.train_loss;
   json["train_accuracy"] = number(record.train_accuracy);
   json["test_loss"] = number(record.test_loss);
   json["test_accuracy"] = number(record.test_accuracy);
   if (record.test_top5_accuracy) json["test_top5_accuracy"] = *record.test_top5_accuracy;
+  if (record.best) json["best"] = true;
   json["images_per_s"] = record.images_per_s;
   json["seconds"] = record.seconds;
   return json.dump();
@@ -48,13 +51,16 @@ std::string to_json(const RunSummary& summary) {
   json["done"] = summary.done;
   if (!summary.stopped.empty()) json["stopped"] = summary.stopped;
   json["step"] = summary.step;
+  if (summary.skipped_steps > 0) json["skipped_steps"] = summary.skipped_steps;
   json["best_test_accuracy"] = number(summary.best_test_accuracy);
+  if (summary.best_epoch) json["best_epoch"] = *summary.best_epoch;
   json["seconds_per_epoch"] = summary.seconds_per_epoch;
   json["devices"] = summary.devices;
   json["peak_bytes"] = summary.peak_bytes;
   json["planned_bytes"] = summary.planned_bytes;
   json["saved"] = summary.saved.empty() ? Json(nullptr) : Json(summary.saved);
   if (!summary.checkpoint.empty()) json["checkpoint"] = summary.checkpoint;
+  if (!summary.saved_best.empty()) json["saved_best"] = summary.saved_best;
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 

@@ -32,28 +32,32 @@ struct StepRecord {
   int64_t epoch = 1;          // from 1
   int64_t step_in_epoch = 0;  // from 1
   double loss = 0, lr = 0, grad_norm = 0;
+  bool skipped = false;            // its loss or gradient is not finite
   std::optional<double> accuracy;  // of this step's batch
   double images_per_s = 0;
 };
 
 struct EpochRecord {
   int64_t epoch = 1, step = 0;
-  double lr = 0;  // of its last step
+  double lr = 0;              // of its last step
+  int64_t skipped_steps = 0;  // not in the numbers of training
   double train_loss = 0;
   std::optional<double> train_accuracy, test_loss, test_accuracy;
   std::optional<double> test_top5_accuracy;  // with more than five classes
+  bool best = false;                         // the best evaluation so far
   double images_per_s = 0, seconds = 0;      // of training, evaluation aside
 };
 
 struct RunSummary {
   bool done = true;     // false: stopped before its end
-  std::string stopped;  // "SIGINT", "SIGTERM"
-  int64_t step = 0;
+  std::string stopped;  // "SIGINT", "SIGTERM"; "early stop" of a run that is done
+  int64_t step = 0, skipped_steps = 0;
   std::optional<double> best_test_accuracy;
+  std::optional<int64_t> best_epoch;
   double seconds_per_epoch = 0;
   std::vector<std::string> devices;
   size_t peak_bytes = 0, planned_bytes = 0;  // of the process; of states and arena
-  std::string saved;                         // "" when nothing was
+  std::string saved, saved_best;             // "" when nothing was
   std::string checkpoint;                    // the newest; "" when there is none
 };
 

@@ -69,6 +69,7 @@ std::string epoch_line(const RunInfo& info, const EpochRecord& record) {
                                  record.epoch, std::to_string(info.epochs).size(), info.epochs,
                                  record.step, record.lr, record.train_loss);
   if (record.train_accuracy) line += "  accuracy " + percent(*record.train_accuracy);
+  if (record.skipped_steps > 0) line += fmt::format("  skipped {}", record.skipped_steps);
   if (record.test_loss) line += fmt::format("  |  test loss {:.4f}", *record.test_loss);
   if (record.test_accuracy) line += "  accuracy " + percent(*record.test_accuracy);
   if (record.test_top5_accuracy) line += "  top-5 " + percent(*record.test_top5_accuracy);
@@ -82,15 +83,18 @@ void ProgressBar::begin(const RunInfo& info) {
 }
 
 void ProgressBar::step(const StepRecord& record) {
-  if (record.step_in_epoch == 1) loss_sum_ = accuracy_sum_ = speed_sum_ = 0, summed_ = 0;
-  const auto steps = static_cast<double>(++summed_);
-  loss_sum_ += record.loss;
-  accuracy_sum_ += record.accuracy.value_or(0.0);
+  if (record.step_in_epoch == 1) loss_sum_ = accuracy_sum_ = speed_sum_ = 0, summed_ = taken_ = 0;
+  ++summed_;
+  if (!record.skipped) {
+    ++taken_;
+    loss_sum_ += record.loss;
+    accuracy_sum_ += record.accuracy.value_or(0.0);
+  }
   if (record.images_per_s > 0) speed_sum_ += 1.0 / record.images_per_s;
   progress_.last = record;
-  progress_.loss = loss_sum_ / steps;
-  if (record.accuracy) progress_.accuracy = accuracy_sum_ / steps;
-  progress_.images_per_s = speed_sum_ > 0 ? steps / speed_sum_ : 0;
+  if (taken_ > 0) progress_.loss = loss_sum_ / static_cast<double>(taken_);
+  if (record.accuracy) progress_.accuracy = accuracy_sum_ / static_cast<double>(taken_);
+  progress_.images_per_s = speed_sum_ > 0 ? static_cast<double>(summed_) / speed_sum_ : 0;
   const int64_t done_here = record.step - progress_.info.steps_before;
   progress_.seconds_left = seconds_since(began_) / static_cast<double>(done_here) *
                            static_cast<double>(progress_.info.total_steps - record.step);

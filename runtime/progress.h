@@ -17,7 +17,7 @@ namespace sardonyx::runtime {
 struct Progress {
   RunInfo info;
   StepRecord last;
-  double loss = 0;  // mean over the epoch's steps so far
+  double loss = 0;  // mean over the epoch's steps so far, skipped ones left out
   std::optional<double> accuracy;
   double images_per_s = 0;
   double seconds_left = 0;  // of the run, evaluations included
@@ -46,7 +46,8 @@ class ProgressBar final : public TrainListener {
   Progress progress_;
   Clock::time_point began_, drawn_;
   double loss_sum_ = 0, accuracy_sum_ = 0, speed_sum_ = 0;
-  int64_t summed_ = 0;  // steps; fewer than the epoch's in a run that was resumed inside it
+  // Steps; fewer than the epoch's in a run that was resumed inside it. taken_: not skipped.
+  int64_t summed_ = 0, taken_ = 0;
   bool visible_ = false;
 };
 

@@ -77,6 +77,41 @@ struct Setting {
   std::function<bool(Flags&, const std::string&)> set;
 };
 
+// --- lists whose parts may hold any character: a backslash stands before a ; or \ of a part
+
+std::string joined(const std::vector<std::string>& parts) {
+  std::string text;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    if (i > 0) text += ';';
+    for (const char c : parts[i]) {
+      if (c == ';' || c == '\\') text += '\\';
+      text += c;
+    }
+  }
+  return text;
+}
+
+std::vector<std::string> parted(const std::string& text) {
+  std::vector<std::string> parts(1);
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == ';') {
+      parts.emplace_back();
+    } else {
+      if (text[i] == '\\' && i + 1 < text.size()) ++i;
+      parts.back() += text[i];
+    }
+  }
+  return parts;
+}
+
+Setting groups_setting(Change change) {
+  return {"--group", change, [](const Flags& flags) { return to_text(joined(flags.groups)); },
+          [](Flags& flags, const std::string& text) {
+            flags.groups = parted(text);
+            return true;
+          }};
+}
+
 template <class T>
 Setting setting(const char* flag, T Flags::*member, Change change) {
   return {
@@ -118,7 +153,14 @@ const std::vector<Setting>& settings() {
       setting("--momentum", &Flags::momentum, kNoticed),
       setting("--dampening", &Flags::dampening, kNoticed),
       setting("--nesterov", &Flags::nesterov, kNoticed),
+      setting("--betas", &Flags::betas, kNoticed),
+      setting("--eps", &Flags::eps, kNoticed),
       setting("--weight-decay", &Flags::weight_decay, kNoticed),
+      groups_setting(kNoticed),
+      setting("--no-decay", &Flags::no_decay, kNoticed),
+      setting("--clip-norm", &Flags::clip_norm, kNoticed),
+      setting("--clip-value", &Flags::clip_value, kNoticed),
+      setting("--ema", &Flags::ema, kRefused),
       setting("--schedule", &Flags::schedule, kNoticed),
       setting("--warmup", &Flags::warmup, kNoticed),
       setting("--lr-scaling", &Flags::lr_scaling, kNoticed),
@@ -133,13 +175,16 @@ const std::vector<Setting>& settings() {
       setting("--on-nan", &Flags::on_nan, kNoticed),
       setting("--check-replicas", &Flags::check_replicas, kNoticed),
       setting("--eval-every", &Flags::eval_every, kNoticed),
+      setting("--early-stop", &Flags::early_stop, kNoticed),
   };
   return all;
 }
 
 // Of these one is given at most: the one on the command line drives out the other one's old value.
-constexpr const char* kEither[][2] = {
-    {"--epochs", "--steps"}, {"--accumulate", "--micro-batch"}, {"--replicas", "--devices"}};
+constexpr const char* kEither[][2] = {{"--epochs", "--steps"},
+                                      {"--accumulate", "--micro-batch"},
+                                      {"--replicas", "--devices"},
+                                      {"--clip-norm", "--clip-value"}};
 
 bool is_given(const Flags& flags, const std::string& flag) {
   if (flags.given.contains(flag)) return true;

@@ -18,16 +18,27 @@ struct EpochSums {
   double lr = 0;       // of the last step
   double seconds = 0;  // of training
   int64_t steps = 0, rows = 0;
+  int64_t skipped = 0;  // of the steps; they are not in loss, weight and correct
   friend bool operator==(const EpochSums&, const EpochSums&) = default;
 };
 
+// Of the highest accuracy, or of the lowest loss where there are no classes.
+struct BestEvaluation {
+  std::optional<int64_t> epoch;  // nothing: there was none so far
+  double loss = 0;
+  std::optional<double> accuracy;
+  friend bool operator==(const BestEvaluation&, const BestEvaluation&) = default;
+};
+
 struct RunState {
-  int64_t step = 0;          // steps done
-  SamplerPosition position;  // of the next batch
-  EpochSums sums;            // of the epoch that is under way; zeros between two epochs
-  double seconds = 0;        // of the finished epochs
+  int64_t step = 0;            // steps done
+  SamplerPosition position;    // of the next batch
+  EpochSums sums;              // of the epoch that is under way; zeros between two epochs
+  double seconds = 0;          // of the finished epochs
+  int64_t skipped = 0;         // steps, by --on-nan skip
+  int64_t skipped_in_row = 0;  // up to the last step
   // By the evaluations that any longer run makes too, not by one that only the run's end brought.
-  std::optional<double> best_test_accuracy;
+  BestEvaluation best;
   friend bool operator==(const RunState&, const RunState&) = default;
 };
 

@@ -54,7 +54,11 @@ struct StepResult {
   int64_t rows = 0;
   // Mean, or the sum with --reduction sum; 0 when nothing was counted.
   double loss = 0;
+  bool skipped = false;  // the loss or the gradient was not finite: no state has changed
 };
+
+// What a step does whose loss or gradient is not finite. It changes no state in any case.
+enum class NonFinite : uint8_t { kStop, kSkip };
 
 struct EvalResult {
   double loss_sum = 0, weight = 0, correct = 0, correct_top5 = 0;
@@ -117,9 +121,10 @@ class Session {
   // Builds all plans that the given cuts will need, so that nothing is planned inside a step.
   void prepare_training(const std::vector<Cut>& cuts);
   // One step: forward and backward per micro-batch, one update on every replica. Throws Error and
-  // leaves every state as it was when the loss or the gradient is not finite (message: step,
-  // replica, micro-batch, first node that produced it), and when a replica fails.
-  StepResult train_step(const Batch& batch, const Cut& cut, double lr);
+  // leaves every state as it was when a replica fails, and (kStop) when the loss or the gradient is
+  // not finite (message: step, replica, micro-batch, first node that produced it).
+  StepResult train_step(const Batch& batch, const Cut& cut, double lr,
+                        NonFinite non_finite = NonFinite::kStop);
   // Steps done; the next train_step is number steps() + 1.
   int64_t steps() const { return step_; }
 

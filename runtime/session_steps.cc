@@ -143,7 +143,8 @@ void Session::prepare_training(const std::vector<Cut>& cuts) {
   for (const Cut& cut : cuts) runs_of(cut);
 }
 
-StepResult Session::train_step(const Batch& batch, const Cut& cut, double lr) {
+StepResult Session::train_step(const Batch& batch, const Cut& cut, double lr,
+                               NonFinite non_finite) {
   if (!(lr >= 0) || !std::isfinite(lr)) {
     throw Error("the learning rate is {}, expected a number that is not negative", lr);
   }
@@ -174,9 +175,9 @@ StepResult Session::train_step(const Batch& batch, const Cut& cut, double lr) {
   result.rows = total;
   const bool mean = options_.pipeline.loss.mean;
   result.loss = !mean ? result.loss_sum : result.weight > 0 ? result.loss_sum / result.weight : 0.0;
-  if (!std::isfinite(result.loss_sum) || !std::isfinite(result.grad_norm)) {
-    report_non_finite(batch, runs, result);
-  }
+  result.skipped = !std::isfinite(result.loss_sum) || !std::isfinite(result.weight) ||
+                   !std::isfinite(result.grad_norm);
+  if (result.skipped && non_finite == NonFinite::kStop) report_non_finite(batch, runs, result);
   ++step_;
   return result;
 }

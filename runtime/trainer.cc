@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <numeric>
 
 #include "graph/support/error.h"
@@ -21,6 +22,32 @@ double seconds_between(Clock::time_point from, Clock::time_point to) {
 
 bool counts_classes(const passes::LossOptions& loss) {
   return loss.loss_output.empty() && loss.kind != "mse";
+}
+
+// Steps in a row that --on-nan skip leaves out before it stops.
+constexpr int64_t kDefaultSkips = 10;
+
+// Of --on-nan stop | skip[:N].
+int64_t most_skips(const Flags& flags) {
+  const size_t colon = flags.on_nan.find(':');
+  const std::string kind = flags.on_nan.substr(0, colon);
+  check_choice("--on-nan", kind, {"stop", "skip"});
+  if (colon == std::string::npos) return kind == "stop" ? 0 : kDefaultSkips;
+  const auto count = parse_whole(flags.on_nan.substr(colon + 1));
+  if (kind == "stop" || !count || *count < 1) {
+    throw UsageError("--on-nan {}: expected stop, skip, or skip:N with N from 1", flags.on_nan);
+  }
+  return *count;
+}
+
+// Takes the evaluation of `record` as the best one if it is better; says whether it did.
+bool take(BestEvaluation& best, const EpochRecord& record) {
+  const BestEvaluation now{record.epoch, record.test_loss.value_or(NAN), record.test_accuracy};
+  const bool first = !best.epoch;
+  const bool better = now.accuracy ? first || *now.accuracy > best.accuracy.value_or(0.0)
+                                   : now.loss < (first ? HUGE_VAL : best.loss);
+  if (better) best = now;
+  return better;
 }
 
 // The first piece that hasn't the number of rows that the file demands; nullopt: there is none.
@@ -83,6 +110,16 @@ TrainerOptions trainer_options(const Flags& flags, int64_t baked) {
   options.tail = flags.drop_last ? Tail::kDrop : Tail::kKeep;
   options.eval_every = flags.eval_every;
   options.check_replicas = flags.check_replicas;
+  options.most_skips = most_skips(flags);
+  options.early_stop = flags.early_stop.value_or(0);
+  if (flags.early_stop && *flags.early_stop < 1) {
+    throw UsageError("--early-stop {}: expected at least 1", *flags.early_stop);
+  }
+  if (flags.early_stop) options.judged_by = "--early-stop";
+  if (!flags.save_best.empty()) options.judged_by = "--save-best";
+  if (!options.judged_by.empty() && options.eval_every == 0) {
+    throw UsageError("{} judges by evaluations, and --eval-every 0 makes none", options.judged_by);
+  }
   return options;
 }
 
@@ -92,6 +129,9 @@ Trainer::Trainer(Session& session, const Feed& feed, const FedData& data, Traine
   const Sampler sampler(data_.train->size(), sampler_options());
   check_baked(feed_.baked_rows(), options_.batch.batch, sampler.batch_sizes(), options_.batch.cut);
   if (data_.test != nullptr && options_.eval_every > 0) check_evaluation(feed_, *data_.test);
+  if (data_.test == nullptr && !options_.judged_by.empty()) {
+    throw Error("{}: {} has no test part to judge an epoch by", options_.judged_by, data_.name);
+  }
   info_.model = session_.model().path().filename().string() + " on " + data_.name;
   info_.steps_per_epoch = sampler.batches_per_epoch();
   info_.total_steps = options_.steps.value_or(options_.epochs * info_.steps_per_epoch);
@@ -134,19 +174,29 @@ RunSummary Trainer::run(const std::vector<TrainListener*>& listeners,
   prepare();
   tell([&](TrainListener& listener) { listener.begin(info_); });
   RunSummary summary;
-  summary.best_test_accuracy = state_.best_test_accuracy;
-  for (int64_t epoch = state_.position.epoch + 1; state_.step < info_.total_steps && summary.done;
-       ++epoch) {
+  summary.best_test_accuracy = state_.best.accuracy;
+  summary.best_epoch = state_.best.epoch;
+  for (int64_t epoch = state_.position.epoch + 1; !is_over() && summary.done; ++epoch) {
     summary.done = train_epoch(epoch, prefetcher, stop);
     if (!summary.done) break;
     close_epoch(epoch, summary);
-    summary.done = state_.step == info_.total_steps || !stop();
+    summary.done = is_over() || !stop();
   }
+  if (summary.done && state_.step < info_.total_steps) summary.stopped = "early stop";
   summary.step = state_.step;
+  summary.skipped_steps = state_.skipped;
   summary.devices = session_.options().devices;
   summary.planned_bytes = session_.planned_bytes();
   summary.peak_bytes = peak_rss_bytes();
   return summary;
+}
+
+// From the state alone, so that a run that has stopped early doesn't go on when it is resumed.
+bool Trainer::is_over() const {
+  if (state_.step >= info_.total_steps) return true;
+  const auto [epoch, position] = state_.position;
+  if (options_.early_stop == 0 || position != 0 || epoch % options_.eval_every != 0) return false;
+  return epoch - state_.best.epoch.value_or(0) >= options_.early_stop;
 }
 
 // False: stopped before the epoch's end.
@@ -173,12 +223,25 @@ void Trainer::border() {
   last_ += Clock::now() - before;
 }
 
+StepResult Trainer::take_step(const LoadedBatch& loaded, double lr) {
+  const auto step = [&](NonFinite non_finite) {
+    return session_.train_step(session_batch(feed_, *data_.train, loaded),
+                               cut_batch(loaded.slice.count, options_.batch.cut), lr, non_finite);
+  };
+  if (state_.skipped_in_row < options_.most_skips) return step(NonFinite::kSkip);
+  if (state_.skipped_in_row == 0) return step(NonFinite::kStop);
+  return with_context(
+      [&] {
+        return fmt::format("going on behind {} skipped steps in a row (--on-nan)",
+                           state_.skipped_in_row);
+      },
+      [&] { return step(NonFinite::kStop); });
+}
+
 StepRecord Trainer::step(const LoadedBatch& loaded) {
   EpochSums& sums = state_.sums;
   const double lr = options_.schedule.rate(options_.lr, state_.step);
-  const StepResult result =
-      session_.train_step(session_batch(feed_, *data_.train, loaded),
-                          cut_batch(loaded.slice.count, options_.batch.cut), lr);
+  const StepResult result = take_step(loaded, lr);
   const Clock::time_point now = Clock::now();
   const double seconds = seconds_between(last_, now);
   last_ = now;
@@ -186,9 +249,16 @@ StepRecord Trainer::step(const LoadedBatch& loaded) {
   if (options_.check_replicas > 0 && state_.step % options_.check_replicas == 0) check_replicas();
   state_.position = loaded.next;
   sums.seconds += seconds;
-  sums.loss += result.loss_sum;
-  sums.weight += result.weight;
-  sums.correct += result.correct;
+  if (result.skipped) {
+    ++sums.skipped;
+    ++state_.skipped;
+    ++state_.skipped_in_row;
+  } else {
+    state_.skipped_in_row = 0;
+    sums.loss += result.loss_sum;
+    sums.weight += result.weight;
+    sums.correct += result.correct;
+  }
   sums.rows += result.rows;
   sums.lr = lr;
   StepRecord record;
@@ -197,7 +267,8 @@ StepRecord Trainer::step(const LoadedBatch& loaded) {
   record.loss = result.loss;
   record.lr = lr;
   record.grad_norm = result.grad_norm;
-  if (counts_classes(session_.options().pipeline.loss) && result.weight > 0) {
+  record.skipped = result.skipped;
+  if (!result.skipped && counts_classes(session_.options().pipeline.loss) && result.weight > 0) {
     record.accuracy = result.correct / result.weight;
   }
   record.images_per_s = static_cast<double>(result.rows) / std::max(seconds, 1e-9);
@@ -214,13 +285,15 @@ void Trainer::check_replicas() const {
 
 // The epoch is over, or the run ends inside it.
 void Trainer::close_epoch(int64_t epoch, RunSummary& summary) {
-  const EpochRecord record = epoch_record(epoch);
+  EpochRecord record = epoch_record(epoch);
   summary.seconds_per_epoch = (state_.seconds + record.seconds) / static_cast<double>(epoch);
   const bool whole = state_.position.position == 0;
-  if (record.test_accuracy) {
-    auto& best = summary.best_test_accuracy;
-    best = std::max(best.value_or(0.0), *record.test_accuracy);
-    if (whole && epoch % options_.eval_every == 0) state_.best_test_accuracy = best;
+  if (wants_evaluation(epoch)) {
+    BestEvaluation best = state_.best;
+    record.best = take(best, record);
+    summary.best_test_accuracy = best.accuracy;
+    summary.best_epoch = best.epoch;
+    if (whole && epoch % options_.eval_every == 0) state_.best = best;
   }
   if (whole) {
     state_.seconds += record.seconds;
@@ -236,6 +309,8 @@ EpochRecord Trainer::epoch_record(int64_t epoch) {
   record.epoch = epoch;
   record.step = state_.step;
   record.lr = sums.lr;
+  record.skipped_steps = sums.skipped;
+  if (sums.skipped == sums.steps) record.train_loss = NAN;
   if (sums.weight > 0) {
     record.train_loss = sums.loss / sums.weight;
     const bool classes = counts_classes(session_.options().pipeline.loss);

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "runtime/data/batch_cut.h"
@@ -33,6 +34,9 @@ struct TrainerOptions {
   SampleOrder order = SampleOrder::kShuffled;
   Tail tail = Tail::kKeep;
   int64_t eval_every = 1;      // epochs; the last one is always evaluated; 0: none is
+  int64_t early_stop = 0;      // epochs without a better evaluation that end the run; 0: none do
+  std::string judged_by;       // the flag that needs evaluations, for messages; "": none does
+  int64_t most_skips = 0;      // steps in a row that --on-nan skip leaves out; then it is an error
   int64_t check_replicas = 0;  // steps between two comparisons of all states; 0: never
 };
 
@@ -59,11 +63,13 @@ class Trainer {
   SamplerOptions sampler_options() const;
   bool train_epoch(int64_t epoch, Prefetcher& prefetcher, const std::function<bool()>& stop);
   StepRecord step(const LoadedBatch& loaded);
+  StepResult take_step(const LoadedBatch& loaded, double lr);
   void close_epoch(int64_t epoch, RunSummary& summary);
   EpochRecord epoch_record(int64_t epoch);
   void border();
   bool wants_evaluation(int64_t epoch) const;
   void check_replicas() const;
+  bool is_over() const;  // at its length, or by --early-stop
   template <class Call>
   void tell(Call&& call) const {
     for (TrainListener* listener : listeners_) call(*listener);

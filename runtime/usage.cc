@@ -18,4 +18,11 @@ void check_choice(const std::string& flag, const std::string& value,
                    join(built));
 }
 
+void check_range(const char* flag, double value, double least, double most) {
+  if (std::isfinite(value) && value >= least && value <= most) return;
+  throw UsageError("{} {}: expected {}", flag, value,
+                   std::isinf(most) ? fmt::format("a number of at least {}", least)
+                                    : fmt::format("a number from {} to {}", least, most));
+}
+
 }  // namespace sardonyx::runtime

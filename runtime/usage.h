@@ -1,6 +1,7 @@
 // What is wrong with a command line itself, whatever the files hold: exit code 2.
 #pragma once
 
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,11 @@ class UsageError : public Error {
 void check_choice(const std::string& flag, const std::string& value,
                   const std::vector<std::string>& built,
                   const std::vector<std::string>& planned = {});
+
+// Throws UsageError unless `value` is in [least, most]; infinities and NaN never are. kAny: no
+// bound.
+inline constexpr double kAny = HUGE_VAL;
+void check_range(const char* flag, double value, double least, double most);
 
 // Errors of `body` become usage errors: for texts of flags that a library parses.
 template <class Body>

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "runtime/optimizer_flags.h"
 #include "runtime/text.h"
 
 namespace sardonyx::tools {
@@ -137,10 +138,18 @@ bool single_column(const graph::TensorType& scores) {
 
 std::string optimizer_flags(const runtime::Flags& flags) {
   std::string text;
+  if (flags.optimizer != "sgd") text += " --optimizer " + flags.optimizer;
   if (flags.momentum != 0) text += fmt::format(" --momentum {:.6g}", flags.momentum);
   if (flags.dampening != 0) text += fmt::format(" --dampening {:.6g}", flags.dampening);
   if (flags.nesterov) text += " --nesterov";
-  if (flags.weight_decay != 0) text += fmt::format(" --weight-decay {:.6g}", flags.weight_decay);
+  if (flags.weight_decay) text += fmt::format(" --weight-decay {:.6g}", *flags.weight_decay);
+  if (!flags.betas.empty()) text += " --betas " + flags.betas;
+  if (flags.eps) text += fmt::format(" --eps {:.6g}", *flags.eps);
+  for (const std::string& group : flags.groups) text += fmt::format(" --group '{}'", group);
+  if (!flags.no_decay.empty()) text += " --no-decay " + runtime::join(flags.no_decay, ",");
+  if (flags.clip_norm) text += fmt::format(" --clip-norm {:.6g}", *flags.clip_norm);
+  if (flags.clip_value) text += fmt::format(" --clip-value {:.6g}", *flags.clip_value);
+  if (flags.ema) text += fmt::format(" --ema {:.6g}", *flags.ema);
   if (!flags.schedule.empty()) text += " --schedule " + flags.schedule;
   if (!flags.warmup.empty()) text += " --warmup " + flags.warmup;
   if (flags.dtype != "f32") text += " --dtype " + flags.dtype;
@@ -148,8 +157,9 @@ std::string optimizer_flags(const runtime::Flags& flags) {
 }
 
 std::string command(const CheckReport& report, const runtime::Flags& flags) {
-  std::string text = fmt::format("sardonyx train {} --data {} --epochs 10 --batch {} --lr {:.6g}",
-                                 report.model, data_for(report), report.batch, flags.lr);
+  std::string text =
+      fmt::format("sardonyx train {} --data {} --epochs 10 --batch {} --lr {:.6g}", report.model,
+                  data_for(report), report.batch, runtime::learning_rate(flags));
   text += optimizer_flags(flags);
   if (report.baked_rows > 0) text += " --drop-last";
   if (flags.accumulate) text += fmt::format(" --accumulate {}", *flags.accumulate);

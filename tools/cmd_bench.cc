@@ -12,6 +12,7 @@
 #include "runtime/data/prefetch.h"
 #include "runtime/feed.h"
 #include "runtime/metrics.h"
+#include "runtime/optimizer_flags.h"
 #include "runtime/text.h"
 #include "runtime/usage.h"
 #include "tools/command.h"
@@ -70,7 +71,7 @@ class Bench {
     for (const std::string& line : session_->notices()) support::notice("{}", line);
   }
 
-  void step() { session_->train_step(batch_, cut_, flags_.shared.lr); }
+  void step() { session_->train_step(batch_, cut_, runtime::learning_rate(flags_.shared)); }
 
   double seconds_per_step() {
     const Clock::time_point start = Clock::now();

@@ -7,6 +7,8 @@
 #include <memory>
 
 #include "graph/support/log.h"
+#include "runtime/best_model.h"
+#include "runtime/optimizer_flags.h"
 #include "runtime/plot.h"
 #include "runtime/progress.h"
 #include "runtime/stop_signal.h"
@@ -33,14 +35,18 @@ void check_files(const Flags& flags) {
   if (!flags.plot.empty() && kind != ".svg" && kind != ".html") {
     throw UsageError("--plot {}: expected a name that ends in .svg or .html", flags.plot);
   }
-  check_outputs({{"--save", flags.save}, {"--log", flags.log}, {"--plot", flags.plot}}, flags);
+  check_outputs({{"--save", flags.save},
+                 {"--save-best", flags.save_best},
+                 {"--log", flags.log},
+                 {"--plot", flags.plot}},
+                flags);
 }
 
 void advise(const Flags& flags, const TrainerOptions& options) {
   if (flags.lr_scaling != "none") {
     support::notice("--lr-scaling {}: lr {} for a batch of {} becomes {:.6g} for {}{}",
-                    flags.lr_scaling, flags.lr, flags.base_batch.value_or(0), options.lr,
-                    options.batch.batch,
+                    flags.lr_scaling, learning_rate(flags), flags.base_batch.value_or(0),
+                    options.lr, options.batch.batch,
                     flags.warmup.empty() ? "; large rates start better with --warmup 5epochs" : "");
   }
 }
@@ -75,7 +81,7 @@ void print_facts(const Flags& flags, const Session& session, const FedData& data
 // Bars, lines and files that the flags ask for.
 class Listeners {
  public:
-  Listeners(const Flags& flags, TrainCheckpoints& checkpoints) {
+  Listeners(const Flags& flags, const Session& session, TrainCheckpoints& checkpoints) {
     const bool terminal = isatty(STDERR_FILENO) != 0;
     if (terminal) add(std::make_unique<ProgressBar>(stderr));
     if (flags.json) {
@@ -87,9 +93,15 @@ class Listeners {
     const Begin begin = checkpoints.resumed() ? Begin::kAtItsEnd : Begin::kAnew;
     if (!flags.log.empty()) add(std::make_unique<LogFile>(flags.log, begin));
     if (!flags.plot.empty()) add(std::make_unique<PlotFile>(flags.plot, checkpoints.log()));
+    if (!flags.save_best.empty()) {
+      auto best = std::make_unique<BestModel>(session, flags.save_best, save_options(flags));
+      best_ = best.get();
+      add(std::move(best));
+    }
     // Last: what the others write of a step is there when the step's checkpoint is.
     if (checkpoints.writer() != nullptr) all_.push_back(checkpoints.writer());
   }
+  std::string saved_best() const { return best_ == nullptr ? "" : best_->saved(); }
   const std::vector<TrainListener*>& all() const { return all_; }
 
  private:
@@ -99,6 +111,7 @@ class Listeners {
   }
   std::vector<std::unique_ptr<TrainListener>> owned_;
   std::vector<TrainListener*> all_;
+  const BestModel* best_ = nullptr;
 };
 
 void print_summary(const RunSummary& summary) {
@@ -107,6 +120,13 @@ void print_summary(const RunSummary& summary) {
     facts.push_back(
         fmt::format("best test accuracy {:.2f} %", 100.0 * *summary.best_test_accuracy));
   }
+  if (summary.done && !summary.stopped.empty()) {
+    facts.push_back(fmt::format("{} after step {}, no epoch was better than epoch {}",
+                                summary.stopped, summary.step, summary.best_epoch.value_or(0)));
+  }
+  if (summary.skipped_steps > 0) {
+    facts.push_back(fmt::format("{} steps skipped", summary.skipped_steps));
+  }
   if (summary.seconds_per_epoch > 0) {
     facts.push_back(duration_str(summary.seconds_per_epoch) + " per epoch");
   }
@@ -114,6 +134,9 @@ void print_summary(const RunSummary& summary) {
                               bytes_str(static_cast<double>(summary.peak_bytes)),
                               bytes_str(static_cast<double>(summary.planned_bytes))));
   if (!summary.saved.empty()) facts.push_back("saved " + summary.saved);
+  if (!summary.saved_best.empty()) {
+    facts.push_back("the best saved " + summary.saved_best);
+  }
   put(stdout, join(facts, "; ") + "\n");
 }
 
@@ -139,6 +162,7 @@ int train(Flags flags) {
   trainer_options(flags, -1);  // usage first: nothing was read so far
   augment_options(flags);
   adapt_options(flags);
+  save_options(flags);
   check_files(flags);
   checkpoints.replay(session_flags);
   const auto session = Session::open(flags.model, std::move(session_flags));
@@ -154,7 +178,7 @@ int train(Flags flags) {
   tell_notices(*session, told);
   checkpoints.begin(flags, *session, trainer, options);
   if (!flags.json) print_facts(flags, *session, data, trainer, options);
-  const Listeners listeners(flags, checkpoints);
+  const Listeners listeners(flags, *session, checkpoints);
   const StopSignal signal;
   RunSummary summary = trainer.run(listeners.all(), [] { return StopSignal::received() != 0; });
   Checkpointer* writer = checkpoints.writer();
@@ -163,11 +187,12 @@ int train(Flags flags) {
     summary.checkpoint = writer->newest();
   }
   if (!flags.save.empty()) {
-    const SaveForm form = flags.keep_training_form ? SaveForm::kAsInFile : SaveForm::kInference;
-    for (const std::string& line : session->save(flags.save, {.form = form}))
+    for (const std::string& line : session->save(flags.save, save_options(flags))) {
       support::notice("{}", line);
+    }
     summary.saved = flags.save;
   }
+  summary.saved_best = listeners.saved_best();
   if (!summary.done) summary.stopped = StopSignal::name(StopSignal::received());
   for (TrainListener* listener : listeners.all()) listener->end(summary);
   if (!flags.json) {
@@ -203,9 +228,13 @@ Action setup_train(CLI::App& app) {
   add_file_flags(app, *flags);
   add_json_flag(app, *flags);
   app.add_flag("--dry-run", flags->dry_run, "plan, memory and facts; no step")->group("Run");
-  add_example(app,
-              "sardonyx train lenet.onnx --data fashion-mnist --epochs 10 --batch 256 --lr 0.2 \\\n"
-              "    --save trained.onnx --plot curve.svg");
+  add_example(
+      app,
+      "sardonyx train lenet.onnx --data fashion-mnist --epochs 10 --batch 256 --lr 0.2 \\\n"
+      "    --save trained.onnx --plot curve.svg\n"
+      "  sardonyx train net.onnx --data cifar10 --epochs 50 --optimizer adamw --lr 1e-3 \\\n"
+      "    --group 'head.*:lr=1e-2' --no-decay norm,bias --clip-norm 1 --ema 0.999 \\\n"
+      "    --schedule cosine --warmup 2epochs --save-best best.onnx --early-stop 10");
   return [flags, &app] {
     for (const CLI::Option* option : app.get_options()) {
       if (option->count() > 0) flags->given.insert(option->get_name());

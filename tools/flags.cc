@@ -40,17 +40,10 @@ int64_t whole_number(const char* flag, const std::string& text, int64_t least, i
                             most);
 }
 
-CLI::Option* add_real(CLI::App& app, const char* name, double& target, const char* help) {
-  return app
-      .add_option_function<std::string>(
-          name,
-          [name, &target](const std::string& text) {
-            const auto value = runtime::parse_number(text);
-            if (!value) throw runtime::UsageError("{} '{}': expected a number", name, text);
-            target = *value;
-          },
-          help)
-      ->type_name("X");
+double real_number(const char* flag, const std::string& text) {
+  const auto value = runtime::parse_number(text);
+  if (!value) throw runtime::UsageError("{} '{}': expected a number", flag, text);
+  return *value;
 }
 
 CLI::Option* add_seed(CLI::App& app, uint64_t& seed, const char* help) {
@@ -142,12 +135,27 @@ void add_loss_flags(CLI::App& app, Flags& flags) {
 
 void add_optimizer_flags(CLI::App& app, Flags& flags) {
   constexpr const char* kGroup = "Optimizer and schedule";
-  app.add_option("--optimizer", flags.optimizer, "sgd")->group(kGroup);
-  add_real(app, "--lr", flags.lr, "learning rate (default 0.01)")->group(kGroup);
-  add_real(app, "--momentum", flags.momentum, "0 to 1 (default 0)")->group(kGroup);
+  app.add_option("--optimizer", flags.optimizer, "sgd (default), adam or adamw")->group(kGroup);
+  add_real(app, "--lr", flags.lr, "learning rate (default 0.01; adam and adamw 0.001)")
+      ->group(kGroup);
+  add_real(app, "--momentum", flags.momentum, "of sgd, 0 to 1 (default 0)")->group(kGroup);
   add_real(app, "--dampening", flags.dampening, "of the momentum (default 0)")->group(kGroup);
   app.add_flag("--nesterov", flags.nesterov, "Nesterov momentum")->group(kGroup);
-  add_real(app, "--weight-decay", flags.weight_decay, "default 0")->group(kGroup);
+  app.add_option("--betas", flags.betas, "A,B of adam and adamw (default 0.9,0.999)")
+      ->group(kGroup);
+  add_real(app, "--eps", flags.eps, "of adam and adamw (default 1e-8)")->group(kGroup);
+  add_real(app, "--weight-decay", flags.weight_decay, "default 0; adamw 0.01")->group(kGroup);
+  app.add_option("--group", flags.groups,
+                 "'GLOB:lr=X,wd=Y': other numbers for the parameters whose name matches; the first "
+                 "that matches counts")
+      ->allow_extra_args(false)
+      ->group(kGroup);
+  add_list(app, "--no-decay", flags.no_decay, "norm, bias or both: no weight decay there", kGroup);
+  add_real(app, "--clip-norm", flags.clip_norm, "largest norm of the gradient")->group(kGroup);
+  add_real(app, "--clip-value", flags.clip_value, "largest element of the gradient")->group(kGroup);
+  add_real(app, "--ema", flags.ema,
+           "decay of averaged weights, which evaluation and --save then take")
+      ->group(kGroup);
   app.add_option("--schedule", flags.schedule,
                  "constant, step:EVERY,GAMMA, multistep:T1,T2,GAMMA, exponential:GAMMA, "
                  "cosine[:MIN]; times are epochs, or steps as in 500steps")
@@ -159,7 +167,6 @@ void add_optimizer_flags(CLI::App& app, Flags& flags) {
   add_whole(app, "--base-batch", flags.base_batch, 1, kMostCount,
             "the batch that --lr is meant for")
       ->group(kGroup);
-  add_unbuilt(app, UnbuiltFlag::Group::kOptimizer);
 }
 
 void add_parameter_flags(CLI::App& app, Flags& flags) {
@@ -177,7 +184,9 @@ void add_parameter_flags(CLI::App& app, Flags& flags) {
 void add_run_flags(CLI::App& app, Flags& flags) {
   constexpr const char* kGroup = "Run";
   add_seed(app, flags.seed, "of the order and of Dropout (default 0)")->group(kGroup);
-  app.add_option("--on-nan", flags.on_nan, "stop")->group(kGroup);
+  app.add_option("--on-nan", flags.on_nan,
+                 "stop (default), or skip[:N]: leave out such a step, stop after N (10) in a row")
+      ->group(kGroup);
   add_whole(app, "--check-replicas", flags.check_replicas, 0, kMostSteps,
             "compare the replicas bit by bit, every N steps")
       ->group(kGroup);
@@ -188,6 +197,9 @@ void add_length_flags(CLI::App& app, Flags& flags) {
   add_whole(app, "--epochs", flags.epochs, 1, kMostCount, "times through the data (default 1)")
       ->group("Length");
   add_whole(app, "--steps", flags.steps, 1, kMostSteps, "instead of --epochs")->group("Length");
+  add_whole(app, "--early-stop", flags.early_stop, 1, kMostCount,
+            "end after so many epochs without a better test accuracy (or loss)")
+      ->group("Length");
   app.add_option("--augment", flags.augment, "crop:PIXELS, flip or both: crop:4,flip")
       ->group("Data");
   app.add_flag("--drop-last", flags.drop_last, "leave out a short last batch")->group("Data");
@@ -204,6 +216,11 @@ void add_file_flags(CLI::App& app, Flags& flags) {
   app.add_option("--save", flags.save, "the trained model, never the input file")->group(kGroup);
   app.add_flag("--keep-training-form", flags.keep_training_form,
                "save modes as the file has them, not in inference form")
+      ->group(kGroup);
+  app.add_option("--save-best", flags.save_best, "the model after the best evaluation so far")
+      ->group(kGroup);
+  app.add_option("--save-weights", flags.save_weights,
+                 "with --ema: averages (default) or last, the weights themselves")
       ->group(kGroup);
   app.add_option("--log", flags.log, "a JSON line per step and epoch")->group(kGroup);
   app.add_option("--plot", flags.plot, "curves of loss and accuracy, .svg or .html")->group(kGroup);

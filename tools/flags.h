@@ -14,6 +14,9 @@ inline constexpr int64_t kMostThreads = 1024;
 // Throws UsageError unless the text is a whole number in [least, most].
 int64_t whole_number(const char* flag, const std::string& text, int64_t least, int64_t most);
 
+// Throws UsageError unless the text is a number.
+double real_number(const char* flag, const std::string& text);
+
 // The model file, as first positional argument.
 void add_model_argument(CLI::App& app, runtime::Flags& flags);
 
@@ -44,7 +47,15 @@ CLI::Option* add_whole(CLI::App& app, const char* name, T& target, int64_t least
           help)
       ->type_name("N");
 }
-CLI::Option* add_real(CLI::App& app, const char* name, double& target, const char* help);
+// `T`: double or std::optional<double>.
+template <class T>
+CLI::Option* add_real(CLI::App& app, const char* name, T& target, const char* help) {
+  return app
+      .add_option_function<std::string>(
+          name, [name, &target](const std::string& text) { target = real_number(name, text); },
+          help)
+      ->type_name("X");
+}
 CLI::Option* add_seed(CLI::App& app, uint64_t& seed, const char* help);
 
 // What check, inspect and bench take beside the model: batch, device, loss, optimizer, parameters.

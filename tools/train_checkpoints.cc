@@ -4,6 +4,7 @@
 
 #include "graph/support/log.h"
 #include "graph/support/text.h"
+#include "runtime/optimizer_flags.h"
 #include "runtime/usage.h"
 
 namespace sardonyx::tools {
@@ -45,6 +46,8 @@ Manifest TrainCheckpoints::manifest(const Flags& flags, const Session& session,
   Flags decided = flags;  // what the file or a default decided counts as if it were given
   decided.batch = options.batch.batch;
   if (!options.steps) decided.epochs = options.epochs;
+  decided.lr = learning_rate(flags);
+  decided.weight_decay = weight_decay(flags);
   Manifest manifest;
   manifest.seed = options.seed;
   manifest.samples = trainer.info().samples;

@@ -30,9 +30,11 @@ Manifest full_manifest(int64_t step) {
   Manifest manifest;
   manifest.run.step = step;
   manifest.run.position = {3, 4096};
-  manifest.run.sums = {0.1 + 0.2, 512, 37, 1.0 / 3.0, 12.5, 16, 4096};
+  manifest.run.sums = {0.1 + 0.2, 512, 37, 1.0 / 3.0, 12.5, 16, 4096, 2};
   manifest.run.seconds = 1e-300;
-  manifest.run.best_test_accuracy = 0.1;
+  manifest.run.skipped = 7;
+  manifest.run.skipped_in_row = 2;
+  manifest.run.best = {2, 1.0 / 7.0, 0.1};
   manifest.seed = UINT64_MAX;
   manifest.samples = 60000;
   manifest.model = "net\xff.onnx";

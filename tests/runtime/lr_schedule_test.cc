@@ -2,7 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <nlohmann/json.hpp>
+
 #include "graph/support/error.h"
+#include "tests/support/paths.h"
 
 namespace sardonyx::runtime {
 namespace {
@@ -79,6 +83,23 @@ TEST(LrSchedule, warmup_moves_no_milestone) {
   const LrSchedule s = schedule("multistep:2,0.1", "10");
   EXPECT_DOUBLE_EQ(s.rate(1.0, 19), 1.0);
   EXPECT_DOUBLE_EQ(s.rate(1.0, 20), 0.1);
+}
+
+// tests/peers/torch_schedules.py wrote the numbers: 6 epochs of 5 steps.
+TEST(LrSchedule, every_step_has_the_rate_of_pytorchs_scheduler) {
+  std::ifstream file(tests::source_folder() / "tests/runtime/torch_schedules.jsonl");
+  int runs = 0;
+  for (std::string line; std::getline(file, line); ++runs) {
+    const auto run = nlohmann::json::parse(line);
+    LrSchedule s = LrSchedule::parse(run.at("schedule"), run.value("warmup", ""));
+    s.set_length(5, 30);
+    const std::vector<double> rates = run.at("rates");
+    ASSERT_EQ(rates.size(), 30u);
+    for (int64_t step = 0; step < 30; ++step) {
+      EXPECT_NEAR(s.rate(0.2, step), rates[step], 1e-15) << line.substr(0, 60) << ": " << step;
+    }
+  }
+  EXPECT_EQ(runs, 9);
 }
 
 TEST(LrSchedule, wrong_texts_name_the_flag_and_what_is_known) {

@@ -44,6 +44,27 @@ TEST(Metrics, unknown_and_non_finite_numbers_are_null) {
   EXPECT_TRUE(json["train_loss"].is_null());
 }
 
+TEST(Metrics, keys_of_skips_and_of_the_best_epoch_are_there_when_there_is_something_to_say) {
+  EpochRecord epoch = full_epoch();
+  EXPECT_FALSE(Json::parse(to_json(epoch)).contains("best"));
+  epoch.best = true;
+  epoch.skipped_steps = 2;
+  EXPECT_EQ(Json::parse(to_json(epoch))["best"], true);
+  EXPECT_EQ(Json::parse(to_json(epoch))["skipped_steps"], 2);
+  StepRecord step;
+  EXPECT_FALSE(Json::parse(to_json(step)).contains("skipped"));
+  step.skipped = true;
+  EXPECT_EQ(Json::parse(to_json(step))["skipped"], true);
+  RunSummary summary;
+  summary.skipped_steps = 3;
+  summary.best_epoch = 4;
+  summary.saved_best = "best.onnx";
+  const Json json = Json::parse(to_json(summary));
+  EXPECT_EQ(json["skipped_steps"], 3);
+  EXPECT_EQ(json["best_epoch"], 4);
+  EXPECT_EQ(json["saved_best"], "best.onnx");
+}
+
 TEST(Metrics, numbers_read_back_to_the_same_bits) {
   StepRecord record;
   record.step = 7;

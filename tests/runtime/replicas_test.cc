@@ -84,12 +84,20 @@ Batch batch_of(int64_t rows, uint64_t seed, Labels kind) {
   return batch;
 }
 
+passes::OptimizerOptions sgd() {
+  passes::OptimizerOptions options;
+  options.momentum = 0.9;
+  options.weight_decay = 1e-3;
+  return options;
+}
+
 struct Kind {
   const char* text = kModel;
   DType dtype = DType::kFloat64;
   Labels labels = Labels::kAllCount;
   int threads = 0;
   passes::ReduceOptions reduce = {};
+  passes::OptimizerOptions optimizer = sgd();
 };
 
 std::unique_ptr<Session> open(const Kind& setup, size_t replicas) {
@@ -98,8 +106,7 @@ std::unique_ptr<Session> open(const Kind& setup, size_t replicas) {
   options.threads = setup.threads;
   options.seed = 3;
   options.pipeline.dtype = setup.dtype;
-  options.pipeline.optimizer.momentum = 0.9;
-  options.pipeline.optimizer.weight_decay = 1e-3;
+  options.pipeline.optimizer = setup.optimizer;
   options.pipeline.reduce = setup.reduce;
   if (setup.text == kWithLoss) {
     options.pipeline.loss.loss_output = "loss";
@@ -178,6 +185,19 @@ TEST(Replicas, any_cut_gives_the_step_of_the_whole_batch_in_float) {
   Kind setup;
   setup.dtype = DType::kFloat32;
   expect_grid(setup, 1e-5);
+}
+
+TEST(Replicas, moments_averages_and_clipping_are_those_of_the_whole_batch) {
+  Kind setup;
+  setup.optimizer.kind = "adamw";
+  setup.optimizer.weight_decay = 0.1;
+  setup.optimizer.clip_norm = 0.1;
+  setup.optimizer.ema = 0.9;
+  setup.optimizer.groups = {{.glob = "b*", .lr_factor = 0.5, .weight_decay = 0.0}};
+  expect_grid(setup, 1e-12);
+  setup.optimizer.clip_norm = 0;
+  setup.optimizer.clip_value = 0.01;
+  expect_grid(setup, 1e-12);
 }
 
 TEST(Replicas, labels_that_do_not_count_may_lie_unevenly_over_the_cut) {

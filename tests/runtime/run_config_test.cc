@@ -22,6 +22,11 @@ Flags earlier() {
   flags.epochs = 10;
   flags.accumulate = 2;
   flags.freeze = {"conv*", "fc1.?"};
+  flags.groups = {"fc[1,2];*:lr=0.1,wd=0", "back\\slash\\:wd=1", ";:lr=2"};
+  flags.no_decay = {"norm", "bias"};
+  flags.clip_norm = 0.25;
+  flags.early_stop = 5;
+  flags.on_nan = "skip:3";
   flags.seed = UINT64_MAX;
   flags.shuffle = false;
   flags.data_axes = ImageAxes::kHwc;
@@ -41,6 +46,11 @@ TEST(RunConfig, what_is_not_given_is_as_it_was) {
   EXPECT_EQ(run_config(flags), run_config(earlier()));
   EXPECT_EQ(flags.lr, 0.1 + 0.2);
   EXPECT_EQ(flags.freeze, (Lines{"conv*", "fc1.?"}));
+  EXPECT_EQ(flags.groups, earlier().groups);
+  EXPECT_EQ(flags.no_decay, (Lines{"norm", "bias"}));
+  EXPECT_EQ(flags.clip_norm, 0.25);
+  EXPECT_EQ(flags.early_stop, 5);
+  EXPECT_EQ(flags.on_nan, "skip:3");
   EXPECT_EQ(flags.seed, UINT64_MAX);
   EXPECT_FALSE(flags.shuffle);
   EXPECT_EQ(flags.data_axes, ImageAxes::kHwc);
@@ -69,12 +79,15 @@ TEST(RunConfig, rates_and_lengths_may_change_with_a_line_that_names_both_values)
 }
 
 TEST(RunConfig, one_of_two_flags_that_exclude_each_other_drives_out_the_old_one) {
-  Flags flags = given({"--steps", "--micro-batch"});
+  Flags flags = given({"--steps", "--micro-batch", "--clip-value"});
   flags.steps = 100;
+  flags.clip_value = 2;
   flags.micro_batch = 64;
   EXPECT_EQ(take_over(flags, run_config(earlier())),
             (Lines{"--steps is 100 now, not set",
-                   "--micro-batch is 64 now, not set: the steps are the same to rounding"}));
+                   "--micro-batch is 64 now, not set: the steps are the same to rounding",
+                   "--clip-value is 2 now, not set"}));
+  EXPECT_FALSE(flags.clip_norm);
   EXPECT_FALSE(flags.epochs);
   EXPECT_FALSE(flags.accumulate);
 }

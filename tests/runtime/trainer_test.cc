@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
+#include <set>
 
 #include "graph/onnx_export.h"
 #include "graph/support/error.h"
@@ -58,18 +60,66 @@ struct Result {
   std::unique_ptr<Session> session;
 };
 
-Result train(const Flags& flags, int64_t baked = -1, int64_t stop_after = INT64_MAX) {
+// `data`, but for some samples whose first element is NaN.
+class Spoiled final : public Dataset {
+ public:
+  Spoiled(std::shared_ptr<const Dataset> data, std::set<int64_t> samples)
+      : Dataset(data->info()), data_(std::move(data)), samples_(std::move(samples)) {}
+  std::span<const std::byte> sample(const Pick& pick, std::span<std::byte> room) const override {
+    const std::span<const std::byte> bytes = data_->sample(pick, room);
+    if (!samples_.contains(pick.index)) return bytes;
+    if (bytes.data() != room.data()) std::copy(bytes.begin(), bytes.end(), room.begin());
+    const float nan = NAN;
+    std::memcpy(room.data(), &nan, sizeof(nan));
+    return room;
+  }
+  std::span<const std::byte> label(int64_t index, std::span<std::byte> room) const override {
+    return data_->label(index, room);
+  }
+
+ private:
+  std::shared_ptr<const Dataset> data_;
+  std::set<int64_t> samples_;
+};
+
+struct Conditions {
+  int64_t baked = -1;
+  int64_t stop_after = INT64_MAX;  // steps of this run
+  std::set<int64_t> spoiled = {};  // training samples that hold NaN
+  const Result* left = nullptr;    // the run that goes on
+};
+
+void take_up(const Result& left, Session& session, Trainer& trainer) {
+  trainer.prepare();
+  std::vector<std::pair<std::string, graph::Tensor>> values;
+  for (const SavedState& saved : left.session->saved_states()) {
+    values.emplace_back(saved.name, left.session->state(saved.name));
+  }
+  const RunState& state = left.recorder.borders.back();
+  session.restore(values, state.step);
+  trainer.resume(state);
+}
+
+Result train_on(const Flags& flags, const Conditions& conditions) {
   Result result;
-  result.session = open_session(flags, baked);
+  result.session = open_session(flags, conditions.baked);
   const Feed feed = find_feed(*result.session, flags);
   const TrainerOptions options = trainer_options(flags, feed.baked_rows());
   const int64_t rows = cut_batch(options.batch.batch, options.batch.cut)[0][0];
-  const FedData data = open_data(*result.session, feed, flags, rows, DataUse::kTraining);
+  FedData data = open_data(*result.session, feed, flags, rows, DataUse::kTraining);
+  if (!conditions.spoiled.empty()) {
+    data.train = std::make_shared<Spoiled>(data.train, conditions.spoiled);
+  }
   Trainer trainer(*result.session, feed, data, options);
+  if (conditions.left != nullptr) take_up(*conditions.left, *result.session, trainer);
   result.summary = trainer.run({&result.recorder}, [&] {
-    return static_cast<int64_t>(result.recorder.steps.size()) >= stop_after;
+    return static_cast<int64_t>(result.recorder.steps.size()) >= conditions.stop_after;
   });
   return result;
+}
+
+Result train(const Flags& flags, int64_t baked = -1, int64_t stop_after = INT64_MAX) {
+  return train_on(flags, {.baked = baked, .stop_after = stop_after});
 }
 
 std::vector<double> losses(const Result& result) {
@@ -168,20 +218,7 @@ TEST(Trainer, a_run_that_was_left_inside_an_epoch_goes_on_bit_for_bit) {
   EXPECT_EQ(state.position, (SamplerPosition{1, 64}));
   EXPECT_EQ(state.sums.steps, 2);
 
-  Result resumed;
-  resumed.session = open_session(flags);
-  const Feed feed = find_feed(*resumed.session, flags);
-  const FedData data = open_data(*resumed.session, feed, flags, 32, DataUse::kTraining);
-  Trainer trainer(*resumed.session, feed, data, trainer_options(flags, -1));
-  trainer.prepare();
-  std::vector<std::pair<std::string, graph::Tensor>> values;
-  for (const SavedState& saved : left.session->saved_states()) {
-    values.emplace_back(saved.name, left.session->state(saved.name));
-  }
-  resumed.session->restore(values, state.step);
-  trainer.resume(state);
-  resumed.summary = trainer.run({&resumed.recorder}, [] { return false; });
-
+  const Result resumed = train_on(flags, {.left = &left});
   EXPECT_EQ(resumed.recorder.info.steps_before, 6);
   ASSERT_EQ(resumed.recorder.steps.size(), 6u);
   EXPECT_EQ(resumed.recorder.steps[0].step, 7);
@@ -207,10 +244,10 @@ TEST(Trainer, borders_lie_behind_steps_and_behind_the_records_of_an_epoch) {
   ASSERT_EQ(borders.size(), 6u);
   EXPECT_EQ(borders[3].position, (SamplerPosition{1, 0}));
   EXPECT_EQ(borders[3].sums, EpochSums{});
-  EXPECT_EQ(borders[3].best_test_accuracy, result.recorder.epochs[0].test_accuracy);
+  EXPECT_EQ(borders[3].best.accuracy, result.recorder.epochs[0].test_accuracy);
   // The run's end evaluates inside an epoch; a longer run would not have done that.
   EXPECT_EQ(borders[5].sums.steps, 2);
-  EXPECT_EQ(borders[5].best_test_accuracy, borders[3].best_test_accuracy);
+  EXPECT_EQ(borders[5].best, borders[3].best);
 }
 
 TEST(Trainer, nothing_is_left_to_do_behind_the_last_step) {
@@ -261,6 +298,122 @@ TEST(Trainer, evaluates_every_so_many_epochs_and_at_the_end) {
   EXPECT_TRUE(result.recorder.epochs[2].test_loss);
   flags.eval_every = 0;
   EXPECT_FALSE(train(flags).recorder.epochs[2].test_loss);
+}
+
+Flags skipping_run(const std::string& on_nan) {
+  Flags flags = small_run();
+  flags.shuffle = false;  // batch n begins with sample 32 n
+  flags.momentum = 0.9;
+  flags.on_nan = on_nan;
+  return flags;
+}
+
+TEST(Trainer, skipped_steps_count_as_steps_and_nowhere_else) {
+  Flags flags = skipping_run("skip");
+  flags.epochs = 2;
+  const Result result = train_on(flags, {.spoiled = {40}});
+  ASSERT_EQ(result.recorder.steps.size(), 8u);
+  for (const StepRecord& step : result.recorder.steps) {
+    EXPECT_EQ(step.skipped, step.step_in_epoch == 2) << step.step;
+    EXPECT_EQ(std::isnan(step.loss), step.skipped) << step.step;
+    EXPECT_EQ(step.accuracy.has_value(), !step.skipped) << step.step;
+  }
+  EXPECT_EQ(result.recorder.epochs[1].skipped_steps, 1);
+  const auto loss = [&](size_t step) { return result.recorder.steps[step].loss; };
+  EXPECT_NEAR(result.recorder.epochs[0].train_loss,
+              (loss(0) * 32 + loss(2) * 32 + loss(3) * 4) / 68, 1e-6);
+  EXPECT_EQ(result.summary.skipped_steps, 2);
+  EXPECT_EQ(result.session->state("optimizer/step").as_double(0), 6);
+}
+
+TEST(Trainer, an_epoch_without_a_step_taken_has_no_loss) {
+  Flags flags = skipping_run("skip");
+  const Result result = train_on(flags, {.spoiled = {0, 32, 64, 96}});
+  EXPECT_TRUE(std::isnan(result.recorder.epochs[0].train_loss));
+  EXPECT_FALSE(result.recorder.epochs[0].train_accuracy);
+  EXPECT_EQ(result.session->state("optimizer/step").as_double(0), 0);
+}
+
+TEST(Trainer, too_many_skipped_steps_in_a_row_are_an_error) {
+  const Flags flags = skipping_run("skip:2");
+  EXPECT_EQ(train_on(flags, {.spoiled = {0, 32, 96}}).summary.skipped_steps, 3);
+  const std::string error = error_of([&] { train_on(flags, {.spoiled = {0, 32, 64}}); });
+  EXPECT_TRUE(error.starts_with("step 3: the loss is not finite (nan)")) << error;
+  EXPECT_TRUE(error.find("while going on behind 2 skipped steps in a row (--on-nan)") !=
+              std::string::npos)
+      << error;
+  EXPECT_TRUE(error_of([&] {
+                train_on(skipping_run("stop"), {.spoiled = {40}});
+              }).starts_with("step 2: the loss is not finite (nan)"));
+}
+
+TEST(Trainer, skipped_steps_in_a_row_are_counted_across_a_stop) {
+  const Flags flags = skipping_run("skip:2");
+  const Result left = train_on(flags, {.stop_after = 2, .spoiled = {0, 32, 64}});
+  EXPECT_EQ(left.recorder.borders.back().skipped_in_row, 2);
+  const std::string error = error_of([&] {
+    train_on(flags, {.spoiled = {0, 32, 64}, .left = &left});
+  });
+  EXPECT_TRUE(error.starts_with("step 3: the loss is not finite (nan)")) << error;
+}
+
+TEST(Trainer, averages_and_moments_go_on_bit_for_bit) {
+  Flags flags = small_run();
+  flags.epochs = 3;
+  flags.optimizer = "adamw";
+  flags.lr = 0.01;
+  flags.groups = {"fc*:lr=0.02,wd=0.1"};
+  flags.no_decay = {"bias"};
+  flags.clip_norm = 1;
+  flags.ema = 0.9;
+  const Result whole = train(flags);
+  const Result left = train(flags, -1, 6);
+  const Result resumed = train_on(flags, {.left = &left});
+  EXPECT_EQ(resumed.summary.best_test_accuracy, whole.summary.best_test_accuracy);
+  EXPECT_EQ(resumed.recorder.epochs.back().test_loss, whole.recorder.epochs.back().test_loss);
+  EXPECT_TRUE(whole.session->state("ema/conv1.weight").dtype() == graph::DType::kFloat32);
+  for (const SavedState& saved : whole.session->saved_states()) {
+    EXPECT_TRUE(resumed.session->state(saved.name).identical(whole.session->state(saved.name)))
+        << saved.name;
+  }
+}
+
+TEST(Trainer, stops_early_when_no_epoch_was_better_for_a_while) {
+  Flags flags = small_run();
+  flags.epochs = 10;
+  flags.lr = 0;  // nothing gets better
+  flags.early_stop = 2;
+  const Result result = train(flags);
+  EXPECT_TRUE(result.summary.done);
+  EXPECT_EQ(result.summary.stopped, "early stop");
+  EXPECT_EQ(result.summary.step, 12);
+  EXPECT_EQ(result.summary.best_epoch, 1);
+  ASSERT_EQ(result.recorder.epochs.size(), 3u);
+  EXPECT_TRUE(result.recorder.epochs[0].best);
+  EXPECT_FALSE(result.recorder.epochs[1].best);
+  // It doesn't go on by itself, but with more patience it does.
+  EXPECT_TRUE(train_on(flags, {.left = &result}).recorder.steps.empty());
+  flags.early_stop = 3;
+  EXPECT_EQ(train_on(flags, {.left = &result}).summary.step, 16);
+}
+
+TEST(Trainer, stops_early_only_at_an_evaluation) {
+  Flags flags = small_run();
+  flags.epochs = 10;
+  flags.lr = 0;
+  flags.early_stop = 1;
+  flags.eval_every = 3;
+  const Result result = train(flags);
+  EXPECT_EQ(result.summary.step, 24);  // evaluated in epochs 3 and 6
+  EXPECT_EQ(result.summary.best_epoch, 3);
+}
+
+TEST(Trainer, what_judges_epochs_needs_evaluations) {
+  Flags flags = small_run();
+  flags.early_stop = 2;
+  flags.eval_every = 0;
+  EXPECT_EQ(error_of([&] { trainer_options(flags, -1); }),
+            "--early-stop judges by evaluations, and --eval-every 0 makes none");
 }
 
 TEST(Trainer, a_baked_batch_is_the_default_and_needs_whole_batches) {

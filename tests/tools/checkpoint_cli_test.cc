@@ -65,10 +65,26 @@ class CheckpointCli : public ::testing::Test {
   std::string content(const std::string& name) const { return read_file(file(name)); }
 
   // The run that nothing disturbs, in the files whole.*.
-  void run_whole() const {
-    const Outcome whole = run(kRun + std::string("--save whole.onnx --log whole.jsonl "
-                                                 "--checkpoint whole"));
+  void run_whole(const std::string& command = kRun) const {
+    const Outcome whole = run(command + "--save whole.onnx --log whole.jsonl --checkpoint whole");
     ASSERT_EQ(whole.code, 0) << whole.err;
+  }
+  // Stops the same run and resumes it.
+  void stop_and_go_on(const std::string& command, int signal) const {
+    fs::remove_all(file("run"));
+    const pid_t process =
+        program_.start(command + "--log run.jsonl --checkpoint run --checkpoint-every 1");
+    wait_for("run/step-00000003");
+    kill(process, signal);
+    const Outcome stopped = program_.wait(process);
+    if (stopped.code == 0)
+      GTEST_SKIP() << "the run ended before the signal reached it: nothing to resume";
+    EXPECT_EQ(stopped.code, 128 + signal);
+    EXPECT_TRUE(has(stopped.err, "; go on with --resume")) << stopped.err;
+    const Outcome resumed = run(kAgain + std::string("--save out.onnx --log run.jsonl"));
+    ASSERT_EQ(resumed.code, 0) << resumed.err;
+    EXPECT_TRUE(has(resumed.err, "goes on from run/step-000000")) << resumed.err;
+    expect_as_whole("signal " + std::to_string(signal));
   }
   void expect_as_whole(const std::string& what) const {
     const std::string last = "/step-00000042/state.safetensors";
@@ -108,22 +124,16 @@ class CheckpointCli : public ::testing::Test {
 
 TEST_F(CheckpointCli, a_stopped_run_goes_on_to_the_same_bits) {
   run_whole();
-  for (const int signal : {SIGINT, SIGTERM}) {
-    fs::remove_all(file("run"));
-    const pid_t process =
-        program_.start(kRun + std::string("--log run.jsonl --checkpoint run --checkpoint-every 1"));
-    wait_for("run/step-00000003");
-    kill(process, signal);
-    const Outcome stopped = program_.wait(process);
-    if (stopped.code == 0)
-      GTEST_SKIP() << "the run ended before the signal reached it: nothing to resume";
-    EXPECT_EQ(stopped.code, 128 + signal);
-    EXPECT_TRUE(has(stopped.err, "; go on with --resume")) << stopped.err;
-    const Outcome resumed = run(kAgain + std::string("--save out.onnx --log run.jsonl"));
-    ASSERT_EQ(resumed.code, 0) << resumed.err;
-    EXPECT_TRUE(has(resumed.err, "goes on from run/step-000000")) << resumed.err;
-    expect_as_whole("signal " + std::to_string(signal));
-  }
+  for (const int signal : {SIGINT, SIGTERM}) stop_and_go_on(kRun, signal);
+}
+
+TEST_F(CheckpointCli, moments_averages_groups_and_skips_go_on_to_the_same_bits) {
+  const std::string command =
+      "train net.onnx --data synthetic:200 --batch 32 --micro-batch 20 --epochs 6 --lr 0.01 "
+      "--optimizer adamw --betas 0.8,0.95 --eps 1e-6 --group v:lr=0.02,wd=0 --no-decay norm,bias "
+      "--clip-norm 1 --ema 0.9 --on-nan skip:3 --early-stop 6 --schedule cosine --threads 1 ";
+  run_whole(command);
+  stop_and_go_on(command, SIGTERM);
 }
 
 TEST_F(CheckpointCli, killed_at_a_hundred_moments_a_run_ends_with_the_same_bits_slow) {
@@ -336,8 +346,9 @@ TEST_F(CheckpointCli, flags_without_their_folder_are_usage_errors) {
 // A new flag that decides numbers must have its row in runtime/run_config.cc.
 TEST_F(CheckpointCli, every_flag_of_train_is_kept_or_known_to_need_no_keeping) {
   std::set<std::string> known = {
-      "--help", "--save",   "--log",  "--plot",    "--checkpoint", "--checkpoint-every",
-      "--keep", "--resume", "--json", "--dry-run", "--no-shuffle", "--keep-training-form"};
+      "--help",      "--save",        "--log",  "--plot",    "--checkpoint", "--checkpoint-every",
+      "--keep",      "--resume",      "--json", "--dry-run", "--no-shuffle", "--keep-training-form",
+      "--save-best", "--save-weights"};
   for (const std::string& flag : runtime::run_config_flags()) known.insert(flag);
   for (const runtime::UnbuiltFlag& flag : runtime::unbuilt_flags()) known.insert(flag.name);
   const std::string help = run("train --help").out;

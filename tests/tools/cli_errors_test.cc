@@ -97,6 +97,20 @@ TEST_F(CliErrors, usage_is_code_2_and_names_what_is_near) {
   expect(train + " --lr inf", 2, "error: --lr 'inf': expected a number");
   expect(train + " --threads 0", 2, "error: --threads '0': expected a whole number from 1 to 1024");
   expect(train + " --shuffle --no-shuffle", 2, "error: --shuffle excludes --no-shuffle");
+  for (const char* on_nan : {"stop:3", "skip:0", "skip:", "skip:x"}) {
+    expect(train + " --on-nan " + on_nan, 2,
+           std::string("error: --on-nan ") + on_nan + ": expected stop, skip, or skip:N");
+  }
+  expect(train + " --on-nan ignore", 2, "error: --on-nan 'ignore' is not known; there is stop, ");
+  expect(train + " --group conv*", 2, "error: --group 'conv*': expected GLOB:lr=X,wd=Y");
+  expect(train + " --group convolution*:wd=0", 1,
+         "error: --group 'convolution*' matches no trainable parameter");
+  expect(train + " --save-weights last", 2, "error: --save-weights goes with --ema");
+  expect(train + " --save-weights last --ema 0.9", 2,
+         "error: --save-weights goes with --save or --save-best");
+  expect(train + " --save a.onnx --save-best a.onnx", 2, "error: --save");
+  expect(train + " --early-stop 2 --eval-every 0", 2,
+         "error: --early-stop judges by evaluations, and --eval-every 0 makes none");
   expect(train + " --dry-run --json", 2, "error: --json goes with training, not --dry-run");
   expect("inspect lenet.onnx --format jsn", 2,
          "error: --format 'jsn' is not known (did you mean json?)");
@@ -105,14 +119,11 @@ TEST_F(CliErrors, usage_is_code_2_and_names_what_is_near) {
 
 TEST_F(CliErrors, what_is_not_built_is_refused_by_name) {
   const std::pair<const char*, const char*> cases[] = {
-      {"--clip-norm 1", "--clip-norm: clipping is not built yet"},
-      {"--group a:lr=1", "--group: parameter groups are not built yet"},
       {"--sync-bn", "--sync-bn: statistics over all replicas are not built yet"},
       {"--devices cuda:0", "--devices cuda: not built yet; there is cpu"},
-      {"--optimizer adam", "--optimizer adam: not built yet; there is sgd"},
+      {"--optimizer adagrad", "--optimizer adagrad: not built yet; there is sgd, adam, adamw"},
       {"--dtype bf16", "--dtype bf16: not built yet; there is f32, f64"},
       {"--loss l1", "--loss l1: not built yet; there is cross_entropy, nll, mse"},
-      {"--on-nan skip", "--on-nan skip: not built yet; there is stop"},
       {"--tune", "--tune: timing of kernel candidates is not built yet"},
       {"--memory-budget 1", "--memory-budget: recomputation is not built yet"},
       {"--trace f", "--trace: traces are not built yet"},
@@ -262,6 +273,15 @@ TEST_F(CliErrors, a_link_stays_and_its_file_is_written) {
   EXPECT_EQ(run("model lenet -o link.onnx").code, 0);
   EXPECT_TRUE(std::filesystem::is_symlink(program_.file("link.onnx")));
   EXPECT_EQ(run("inspect behind.onnx").code, 0);
+}
+
+TEST_F(CliErrors, skipping_ends_when_nothing_is_finite_any_more) {
+  const Outcome outcome =
+      run("train lenet.onnx --data synthetic:64 --batch 8 --lr 1e30 --on-nan skip:3");
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_TRUE(has(outcome.err, "error: step 5: the loss is not finite")) << outcome.err;
+  EXPECT_TRUE(has(outcome.err, "while going on behind 3 skipped steps in a row (--on-nan)"))
+      << outcome.err;
 }
 
 TEST_F(CliErrors, parameters_that_are_not_finite_are_not_saved) {

@@ -89,6 +89,27 @@ TEST_F(Cli, trains_saves_and_evaluates_to_the_reported_accuracy) {
   EXPECT_NEAR(result["loss"].get<double>(), lines[2]["test_loss"].get<double>(), 1e-6);
 }
 
+TEST_F(Cli, the_best_epoch_is_kept_with_its_averages) {
+  make_lenet();
+  make_data();
+  const Outcome trained =
+      run("train lenet.onnx --data idx:data --epochs 9 --batch 16 --optimizer adamw --lr 0.01 "
+          "--group conv*:lr=0.02,wd=0 --no-decay bias --clip-norm 5 --ema 0.8 --early-stop 3 "
+          "--save-best best.onnx --save end.onnx --json --threads 1");
+  ASSERT_EQ(trained.code, 0) << trained.err;
+  const std::vector<Json> lines = json_lines(trained.out);
+  const Json& summary = lines.back();
+  EXPECT_EQ(summary["saved_best"], "best.onnx");
+  const Json& best = lines.at(summary["best_epoch"].get<size_t>() - 1);
+  EXPECT_EQ(best["best"], true);
+  EXPECT_EQ(best["test_accuracy"], summary["best_test_accuracy"]);
+  const Outcome evaluated = run("eval best.onnx --data idx:data --json");
+  ASSERT_EQ(evaluated.code, 0) << evaluated.err;
+  EXPECT_NEAR(Json::parse(evaluated.out)["loss"].get<double>(), best["test_loss"].get<double>(),
+              1e-6);
+  EXPECT_NE(content("end.onnx"), content("best.onnx"));
+}
+
 TEST_F(Cli, eval_takes_the_only_part_there_is) {
   make_lenet();
   make_data();
