@@ -195,6 +195,9 @@ TEST(Replicas, moments_averages_and_clipping_are_those_of_the_whole_batch) {
   setup.optimizer.ema = 0.9;
   setup.optimizer.groups = {{.glob = "b*", .lr_factor = 0.5, .weight_decay = 0.0}};
   expect_grid(setup, 1e-12);
+  setup.dtype = DType::kFloat32;
+  expect_grid(setup, 1e-5);
+  setup.dtype = DType::kFloat64;
   setup.optimizer.clip_norm = 0;
   setup.optimizer.clip_value = 0.01;
   expect_grid(setup, 1e-12);

@@ -119,6 +119,17 @@ class CheckpointCli : public ::testing::Test {
     std::sort(names.begin(), names.end());
     return names;
   }
+  void kill_often(const std::string& command) const;
+  std::vector<double> losses(const std::string& name) const {
+    std::istringstream stream(content(name));
+    std::vector<double> losses;
+    for (std::string line; std::getline(stream, line);) {
+      const Json json = Json::parse(line);
+      if (json.contains("loss")) losses.push_back(json["loss"]);
+    }
+    return losses;
+  }
+
   const Program program_;
 };
 
@@ -136,10 +147,12 @@ TEST_F(CheckpointCli, moments_averages_groups_and_skips_go_on_to_the_same_bits) 
   stop_and_go_on(command, SIGTERM);
 }
 
-TEST_F(CheckpointCli, killed_at_a_hundred_moments_a_run_ends_with_the_same_bits_slow) {
+// At random moments of the same run, again and again until one gets through: a hundred times in
+// all.
+void CheckpointCli::kill_often(const std::string& command) const {
   using Clock = std::chrono::steady_clock;
   const Clock::time_point start = Clock::now();
-  run_whole();
+  run_whole(command);
   const auto whole = std::chrono::duration_cast<milliseconds>(Clock::now() - start);
   std::mt19937 random(7);
   int kills = 0, in_a_write = 0, runs = 0;
@@ -149,8 +162,8 @@ TEST_F(CheckpointCli, killed_at_a_hundred_moments_a_run_ends_with_the_same_bits_
     fs::remove(file("out.onnx"));
     for (bool killed = true; killed;) {
       const pid_t process =
-          program_.start(kRun + std::string("--save out.onnx --log run.jsonl --checkpoint run "
-                                            "--checkpoint-every 1 --keep 2 --resume"));
+          program_.start(command + std::string("--save out.onnx --log run.jsonl --checkpoint run "
+                                               "--checkpoint-every 1 --keep 2 --resume"));
       std::this_thread::sleep_for(milliseconds(random() % (2 * whole.count() + 1)));
       kill(process, SIGKILL);
       const Outcome outcome = program_.wait(process);
@@ -169,6 +182,35 @@ TEST_F(CheckpointCli, killed_at_a_hundred_moments_a_run_ends_with_the_same_bits_
   std::printf("%d kills in %d runs, %d of them inside the writing of a checkpoint\n", kills, runs,
               in_a_write);
   EXPECT_GT(in_a_write, 0);
+}
+
+TEST_F(CheckpointCli, killed_at_a_hundred_moments_a_run_ends_with_the_same_bits_slow) {
+  kill_often(kRun);
+}
+
+TEST_F(CheckpointCli, killed_at_a_hundred_moments_two_replicas_end_with_the_same_bits_slow) {
+  kill_often(
+      "train net.onnx --data synthetic:200 --batch 32 --micro-batch 20 --epochs 6 --lr 0.01 "
+      "--replicas 2 --threads 2 --optimizer adamw --clip-norm 1 --ema 0.9 ");
+}
+
+TEST_F(CheckpointCli, another_number_of_replicas_goes_on_with_the_same_steps) {
+  const std::string two =
+      "train net.onnx --data synthetic:200 --batch 32 --epochs 6 --lr 0.05 --momentum 0.9 --dtype "
+      "f64 --replicas 2 ";
+  run_whole(two);
+  for (const char* now : {"--replicas 1", "--replicas 3", "--devices cpu,cpu --shares 3,1"}) {
+    fs::remove_all(file("run"));
+    ASSERT_EQ(run(two + "--checkpoint run --steps 17 --log run.jsonl").code, 0);
+    const Outcome resumed = run(kAgain + std::string("--steps 42 --log run.jsonl ") + now);
+    ASSERT_EQ(resumed.code, 0) << resumed.err;
+    EXPECT_TRUE(has(resumed.err, "the steps are the same to rounding")) << resumed.err;
+    const std::vector<double> whole = losses("whole.jsonl"), other = losses("run.jsonl");
+    ASSERT_EQ(other.size(), whole.size());
+    for (size_t i = 0; i < whole.size(); ++i) {
+      EXPECT_NEAR(other[i], whole[i], 1e-12 * whole[i]) << now << ", step " << i + 1;
+    }
+  }
 }
 
 TEST_F(CheckpointCli, keeps_the_newest_and_always_the_end) {
