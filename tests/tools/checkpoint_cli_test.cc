@@ -196,13 +196,13 @@ TEST_F(CheckpointCli, killed_at_a_hundred_moments_two_replicas_end_with_the_same
 
 TEST_F(CheckpointCli, another_number_of_replicas_goes_on_with_the_same_steps) {
   const std::string two =
-      "train net.onnx --data synthetic:200 --batch 32 --epochs 6 --lr 0.05 --momentum 0.9 --dtype "
+      "train net.onnx --data synthetic:200 --batch 32 --lr 0.05 --momentum 0.9 --dtype "
       "f64 --replicas 2 ";
-  run_whole(two);
+  run_whole(two + "--epochs 6 ");
   for (const char* now : {"--replicas 1", "--replicas 3", "--devices cpu,cpu --shares 3,1"}) {
     fs::remove_all(file("run"));
     ASSERT_EQ(run(two + "--checkpoint run --steps 17 --log run.jsonl").code, 0);
-    const Outcome resumed = run(kAgain + std::string("--steps 42 --log run.jsonl ") + now);
+    const Outcome resumed = run(kAgain + std::string("--epochs 6 --log run.jsonl ") + now);
     ASSERT_EQ(resumed.code, 0) << resumed.err;
     EXPECT_TRUE(has(resumed.err, "the steps are the same to rounding")) << resumed.err;
     const std::vector<double> whole = losses("whole.jsonl"), other = losses("run.jsonl");
