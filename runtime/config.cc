@@ -170,7 +170,11 @@ BatchSetup batch_setup(const Flags& flags, int64_t baked) {
       given.batch = baked > 0 ? baked : kDefaultBatch;
     }
   }
-  return as_usage("--batch", [&] { return resolve_batch(given); });
+  return as_usage("--batch", [&] {
+    const BatchSetup setup = resolve_batch(given);
+    cut_batch(setup.batch, setup.cut);  // says what is wrong with the shares
+    return setup;
+  });
 }
 
 double base_lr(const Flags& flags, int64_t batch) {

@@ -19,7 +19,9 @@ void check_positive(int64_t value, std::string_view what) {
 std::vector<double> checked_shares(const CutOptions& options) {
   if (options.shares.empty()) return std::vector<double>(options.replicas, 1.0);
   if (static_cast<int64_t>(options.shares.size()) != options.replicas) {
-    throw Error("--shares has {} numbers for {} replicas", options.shares.size(), options.replicas);
+    throw Error("--shares has {} number{} for {} replica{}", options.shares.size(),
+                options.shares.size() == 1 ? "" : "s", options.replicas,
+                options.replicas == 1 ? "" : "s");
   }
   double sum = 0;
   for (double share : options.shares) {
