@@ -7,6 +7,7 @@
 #include <unordered_set>
 
 #include "graph/names.h"
+#include "ops/core/lane_shapes.h"
 #include "ops/core/op_builder.h"
 #include "passes/lower.h"
 #include "passes/requests.h"
@@ -85,7 +86,7 @@ class LayoutAssigner {
     return false;
   }
 
-  static bool in_lanes(const Value* value) { return value->type.layout.lane_count() == 16; }
+  static bool in_lanes(const Value* value) { return ops::lanes::in_lanes(value->type); }
 
   Value* reordered(Value* value, bool lanes, Node* before) {
     auto [it, fresh] = reordered_.try_emplace({value, lanes}, nullptr);

@@ -9,43 +9,27 @@
 #include <cstring>
 
 #include "ops/conv/conv.h"
-#include "ops/core/lanes.h"
+#include "ops/core/lane_shapes.h"
 #include "ops/core/refusals.h"
 
 namespace sardonyx::ops::conv {
 
 namespace {
 
+using lanes::blocks_of;
 using lanes::ConvShape;
+using lanes::in_lanes;
 using lanes::kLanes;
 using lanes::LaneKernels;
-
-int64_t blocks_of(int64_t batch) { return (batch + kLanes - 1) / kLanes; }
+using lanes::SpatialAxis;
 
 ConvShape lane_shape(const ConvGeometry& g) {
-  const Window& w = g.window;
-  const auto at = [&](const std::vector<int64_t>& sizes, int from_last, int64_t absent) {
-    const int i = w.axes() - 1 - from_last;
-    return static_cast<int>(i < 0 ? absent : sizes[i]);
-  };
-  ConvShape s{};
+  auto s = lanes::windowed<ConvShape>(g.window);
   s.c = static_cast<int>(g.channels);
   s.m = static_cast<int>(g.outputs);
   s.groups = static_cast<int>(g.groups);
-  s.h = at(w.in, 1, 1);
-  s.w = at(w.in, 0, 1);
-  s.r = at(w.kernel, 1, 1);
-  s.s = at(w.kernel, 0, 1);
-  s.p = at(w.out, 1, 1);
-  s.q = at(w.out, 0, 1);
-  s.stride_h = at(w.stride, 1, 1);
-  s.stride_w = at(w.stride, 0, 1);
-  s.dil_h = at(w.dilation, 1, 1);
-  s.dil_w = at(w.dilation, 0, 1);
-  s.pad_top = at(w.pad_begin, 1, 0);
-  s.pad_left = at(w.pad_begin, 0, 0);
-  s.p_needed = at(g.needed, 1, 1);
-  s.q_needed = at(g.needed, 0, 1);
+  s.p_needed = entry_of(g.needed, SpatialAxis::kHeight, 1);
+  s.q_needed = entry_of(g.needed, SpatialAxis::kWidth, 1);
   return s;
 }
 
@@ -219,8 +203,6 @@ void grad_bias(const KernelRequest& request, CpuContext& context) {
     }
   });
 }
-
-bool in_lanes(const TensorType& type) { return type.layout.lane_count() == kLanes; }
 
 std::vector<Refusal> refusals(bool (*operands_in_lanes)(const KernelRequest&)) {
   return {unless_float(),

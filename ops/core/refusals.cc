@@ -4,6 +4,7 @@
 #include <ranges>
 
 #include "ops/core/dispatch.h"
+#include "ops/core/lane_shapes.h"
 
 namespace sardonyx::ops {
 
@@ -76,12 +77,11 @@ Refusal beyond_axes(int most) {
 }
 
 Refusal unless_in_lanes(int data_inputs) {
-  return {
-      "takes operands in lanes of 16 images only", [data_inputs](const KernelRequest& request) {
-        const auto in_lanes = [](const TensorType& type) { return type.layout.lane_count() != 0; };
-        const auto data = request.in | std::views::take(data_inputs);
-        return any_fails({data.begin(), data.end()}, in_lanes) || any_fails(request.out, in_lanes);
-      }};
+  return {"takes operands in lanes of 16 images only", [data_inputs](const KernelRequest& request) {
+            const auto data = request.in | std::views::take(data_inputs);
+            return any_fails({data.begin(), data.end()}, lanes::in_lanes) ||
+                   any_fails(request.out, lanes::in_lanes);
+          }};
 }
 
 std::vector<Refusal> joined(std::vector<Refusal> first, const std::vector<Refusal>& then) {

@@ -5,7 +5,7 @@
 // on one.
 #include <algorithm>
 
-#include "ops/core/lanes.h"
+#include "ops/core/lane_shapes.h"
 #include "ops/core/refusals.h"
 #include "ops/gemm/gemm.h"
 
@@ -13,6 +13,7 @@ namespace sardonyx::ops::gemm {
 
 namespace {
 
+using lanes::in_lanes;
 using lanes::kLanes;
 using lanes::WeightOrder;
 
@@ -20,7 +21,7 @@ using lanes::WeightOrder;
 struct Blocks {
   int64_t images = 0;     // N
   int64_t positions = 1;  // product of the axes between N and K
-  int64_t count() const { return (images + kLanes - 1) / kLanes * positions; }
+  int64_t count() const { return lanes::blocks_of(images) * positions; }
   int64_t full() const { return images / kLanes * positions; }
   int rest() const { return static_cast<int>(images % kLanes); }
 
@@ -30,8 +31,6 @@ struct Blocks {
     return blocks;
   }
 };
-
-bool in_lanes(const TensorType& type) { return type.layout.lane_count() == kLanes; }
 
 Refusal unless_alpha_one() {
   return {"takes alpha 1 only",

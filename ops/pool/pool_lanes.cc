@@ -5,7 +5,7 @@
 // of them at a time into lanes within the cache, which is faster than loops over short windows.
 #include <algorithm>
 
-#include "ops/core/lanes.h"
+#include "ops/core/lane_shapes.h"
 #include "ops/core/refusals.h"
 #include "ops/pool/pool.h"
 
@@ -17,29 +17,13 @@ using lanes::kLanes;
 using lanes::LaneKernels;
 using lanes::PoolPadding;
 using lanes::PoolShape;
+using lanes::SpatialAxis;
 
 PoolShape lane_shape(const PoolGeometry& g) {
-  const Window& w = g.window;
-  const auto at = [&](const std::vector<int64_t>& sizes, int from_last, int64_t absent) {
-    const int i = w.axes() - 1 - from_last;
-    return static_cast<int>(i < 0 ? absent : sizes[i]);
-  };
-  PoolShape s{};
+  auto s = lanes::windowed<PoolShape>(g.window);
   s.c = static_cast<int>(g.channels);
-  s.h = at(w.in, 1, 1);
-  s.w = at(w.in, 0, 1);
-  s.r = at(w.kernel, 1, 1);
-  s.s = at(w.kernel, 0, 1);
-  s.p = at(w.out, 1, 1);
-  s.q = at(w.out, 0, 1);
-  s.stride_h = at(w.stride, 1, 1);
-  s.stride_w = at(w.stride, 0, 1);
-  s.dil_h = at(w.dilation, 1, 1);
-  s.dil_w = at(w.dilation, 0, 1);
-  s.pad_top = at(w.pad_begin, 1, 0);
-  s.pad_left = at(w.pad_begin, 0, 0);
-  s.pad_bottom = at(w.pad_end, 1, 0);
-  s.pad_right = at(w.pad_end, 0, 0);
+  s.pad_bottom = entry_of(g.window.pad_end, SpatialAxis::kHeight, 0);
+  s.pad_right = entry_of(g.window.pad_end, SpatialAxis::kWidth, 0);
   return s;
 }
 
@@ -75,9 +59,7 @@ template <class T, Work work>
 class LanesKernel final : public Kernel {
  public:
   explicit LanesKernel(const PoolGeometry& g)
-      : shape_(lane_shape(g)),
-        padding_(lane_padding(g)),
-        blocks_((g.batch + kLanes - 1) / kLanes) {}
+      : shape_(lane_shape(g)), padding_(lane_padding(g)), blocks_(lanes::blocks_of(g.batch)) {}
 
   void run(CpuContext& context) const override {
     const Cells cells(work, shape_);
@@ -117,7 +99,7 @@ class TurnedKernel final : public Kernel {
   size_t workspace_bytes() const override { return threads_ * scratch_numel() * sizeof(T); }
 
   void run(CpuContext& context) const override {
-    const int64_t sets = (maps_ + kLanes - 1) / kLanes;
+    const int64_t sets = lanes::blocks_of(maps_);
     const auto pieces = static_cast<int>(std::min<int64_t>({sets, threads_, context.pool->size()}));
     if (pieces == 0) return;
     context.pool->run(pieces, [&](int piece) {

@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "ops/core/kernel.h"
-#include "ops/core/lanes.h"
+#include "ops/core/lane_shapes.h"
 #include "ops/core/refusals.h"
 #include "ops/registry.h"
 
@@ -20,7 +20,7 @@ struct Shape {
     const std::vector<int64_t> shape = type.shape();
     batch = shape.at(0);
     for (size_t i = 1; i < shape.size(); ++i) length *= shape[i];
-    blocks = (batch + kLanes - 1) / kLanes;
+    blocks = lanes::blocks_of(batch);
   }
   int64_t valid(int64_t block) const { return std::min<int64_t>(kLanes, batch - block * kLanes); }
   int64_t batch = 0, length = 1, blocks = 0;
