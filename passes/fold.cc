@@ -65,16 +65,16 @@ bool Folder::fold(Node& node) {
 
 // Counts what it grants.
 bool Folder::affords(const Node& node) {
-  int64_t elements = 0;
+  size_t bytes = 0;
   for (const Value* value : node.outputs()) {
     if (value == nullptr) continue;
     if (!value->type.is_static() || value->type.numel() > kMaxFoldedElements) return false;
-    elements += value->type.numel();
+    bytes += value->type.bytes();
   }
   const ops::OpDef& op = ops::OpRegistry::get().at(node);
   const double flops = op.flops ? op.flops(ops::KernelRequest::of(node)) : 0.0;
-  if (elements > elements_left_ || flops > flops_left_) return false;
-  elements_left_ -= elements;
+  if (bytes > bytes_left_ || flops > flops_left_) return false;
+  bytes_left_ -= bytes;
   flops_left_ -= flops;
   return true;
 }

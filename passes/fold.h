@@ -24,7 +24,7 @@ class Folder {
   void evaluate(graph::Node& node);
 
   graph::Graph& graph_;
-  int64_t elements_left_ = int64_t{1} << 26;
+  size_t bytes_left_ = size_t{1} << 28;
   double flops_left_ = 1e10;  // some ten seconds in plain loops
 };
 // Replaces one output by a constant of the same name and origin.
