@@ -10,6 +10,7 @@
 
 #include "graph/support/log.h"
 #include "runtime/data/prefetch.h"
+#include "runtime/devices/peak.h"
 #include "runtime/feed.h"
 #include "runtime/metrics.h"
 #include "runtime/optimizer_flags.h"
@@ -48,6 +49,7 @@ struct BenchFlags {
 struct NodeTime {
   std::string node, kernel;
   double ms = 0, flops = 0;  // per step
+  double flops_per_second() const { return 1e3 * flops / ms; }
 };
 
 // One batch in memory, and the steps over it.
@@ -101,6 +103,12 @@ class Bench {
     return nodes;
   }
 
+  // Of the threads of one replica, whose nodes are measured, while all others compute as well.
+  double probe_peak() const {
+    return runtime::probed_peak_flops(session_->threads(), session_->options().pipeline.dtype) /
+           session_->replicas();
+  }
+
   runtime::Session& session() { return *session_; }
   int64_t rows() const { return setup_.batch; }
   const char* unit() const { return feed_.type.rank() == 4 ? "images" : "samples"; }
@@ -126,34 +134,41 @@ Json record(Bench& bench, double step_seconds, double startup) {
           {"startup_s", startup}};
 }
 
-Json to_json(const std::vector<NodeTime>& nodes) {
+// `peak`: operations per second of the threads that were measured.
+Json to_json(const std::vector<NodeTime>& nodes, double peak) {
   Json list = Json::array();
   for (const NodeTime& node : nodes) {
     Json entry = {{"node", node.node}, {"kernel", node.kernel}, {"ms", node.ms}};
-    entry["gflops"] = node.flops > 0 ? Json(node.flops / node.ms * 1e-6) : Json();
+    const bool counted = node.flops > 0;
+    entry["gflops"] = counted ? Json(1e-9 * node.flops_per_second()) : Json();
+    entry["of_peak"] = counted ? Json(node.flops_per_second() / peak) : Json();
     list.push_back(std::move(entry));
   }
   return list;
 }
 
-void print_nodes(const std::vector<NodeTime>& nodes) {
+void print_nodes(const std::vector<NodeTime>& nodes, double peak) {
   double sum = 0;
   for (const NodeTime& node : nodes) sum += node.ms;
-  fmt::print("\n{:>9} {:>6} {:>9}  {:<26} {}\n", "ms/step", "share", "GFLOP/s", "kernel", "node");
+  fmt::print("\n{:>9} {:>6} {:>9} {:>8}  {:<26} {}\n", "ms/step", "share", "GFLOP/s", "of peak",
+             "kernel", "node");
   double shown = 0;
   for (size_t i = 0; i < std::min(nodes.size(), kShownNodes); ++i) {
     const NodeTime& node = nodes[i];
     shown += node.ms;
     const std::string speed =
-        node.flops > 0 ? fmt::format("{:.1f}", node.flops / node.ms * 1e-6) : "";
-    fmt::print("{:>9.4f} {:>5.1f}% {:>9}  {:<26} {}\n", node.ms, 100 * node.ms / sum, speed,
+        node.flops > 0 ? fmt::format("{:>9.1f} {:>7.1f}%", 1e-9 * node.flops_per_second(),
+                                     100 * node.flops_per_second() / peak)
+                       : "";
+    fmt::print("{:>9.4f} {:>5.1f}% {:>18}  {:<26} {}\n", node.ms, 100 * node.ms / sum, speed,
                node.kernel, node.node);
   }
   if (nodes.size() > kShownNodes) {
-    fmt::print("{:>9.4f} {:>5.1f}%            {} more (--json lists all)\n", sum - shown,
-               100 * (sum - shown) / sum, nodes.size() - kShownNodes);
+    fmt::print("{:>9.4f} {:>5.1f}% {:>18}  {} more (--json lists all)\n", sum - shown,
+               100 * (sum - shown) / sum, "", nodes.size() - kShownNodes);
   }
-  fmt::print("{:>9.4f} in all steps of the plan\n", sum);
+  fmt::print("{:>9.4f} in all steps of the plan; peak: {:.1f} GFLOP/s of multiply-adds\n", sum,
+             1e-9 * peak);
 }
 
 int run(const BenchFlags& flags) {
@@ -177,11 +192,13 @@ int run(const BenchFlags& flags) {
   }
   Json last = record(bench, median(seconds), startup);
   const std::vector<NodeTime> nodes = bench.measure_nodes();
+  const double peak = bench.probe_peak();
   if (flags.shared.json) {
     last["median"] = true;
     last["batch"] = bench.rows();
     last["device"] = bench.session().device_name();
-    last["ops"] = to_json(nodes);
+    last["peak_gflops"] = 1e-9 * peak;
+    last["ops"] = to_json(nodes, peak);
     fmt::print("{}\n", last.dump(-1, ' ', false, Json::error_handler_t::replace));
     return 0;
   }
@@ -192,7 +209,7 @@ int run(const BenchFlags& flags) {
              runtime::bytes_str(last["planned_bytes"].get<double>()),
              runtime::bytes_str(last["liveness_bound_bytes"].get<double>()),
              runtime::bytes_str(last["peak_rss_bytes"].get<double>()), startup);
-  print_nodes(nodes);
+  print_nodes(nodes, peak);
   return 0;
 }
 

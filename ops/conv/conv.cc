@@ -41,9 +41,10 @@ ConvGeometry geometry(const Node& node, const TensorType& x, const TensorType& w
 
 }  // namespace
 
-double ConvGeometry::flops() const {
-  return 2.0 * static_cast<double>(batch) * static_cast<double>(filter_numel()) *
-         static_cast<double>(window.out_cells());
+double ConvGeometry::flops(const std::vector<int64_t>& cells) const {
+  double count = 2.0 * static_cast<double>(batch) * static_cast<double>(filter_numel());
+  for (const int64_t size : cells) count *= static_cast<double>(size);
+  return count;
 }
 
 ConvGeometry ConvGeometry::forward(const KernelRequest& r) {
@@ -279,6 +280,13 @@ BatchRole rows_unless(const Node& node, int filter) {
   return carries_batch(node, node.input(filter)) ? BatchRole::kCouples : BatchRole::kRows;
 }
 
+// Only what is read of y counts, whatever a kernel computes.
+template <ConvGeometry (*kDecode)(const KernelRequest&)>
+double flops_of(const KernelRequest& request) {
+  const ConvGeometry g = kDecode(request);
+  return g.flops(g.needed);
+}
+
 ParameterSlot conv_slot(int slot) {
   return slot == 1   ? ParameterSlot::kWeight
          : slot == 2 ? ParameterSlot::kBias
@@ -306,7 +314,7 @@ OpDef conv_op() {
   op.infer = infer_conv;
   op.gradient = gradient(conv_gradient);
   op.batch = [](const Node& node, int) { return rows_unless(node, 1); };
-  op.flops = [](const KernelRequest& r) { return ConvGeometry::forward(r).flops(); };
+  op.flops = flops_of<ConvGeometry::forward>;
   op.parameter_slot = conv_slot;
   op.skips_unneeded = true;
   return op;
@@ -323,7 +331,7 @@ OpDef grad_data_op() {
   op.infer = infer_grad_data;
   op.gradient = gradient(grad_data_gradient);
   op.batch = [](const Node& node, int) { return rows_unless(node, 0); };
-  op.flops = [](const KernelRequest& r) { return ConvGeometry::grad_data(r).flops(); };
+  op.flops = flops_of<ConvGeometry::grad_data>;
   return op;
 }
 
@@ -339,7 +347,7 @@ OpDef grad_filter_op() {
   op.gradient = gradient(grad_filter_gradient);
   op.batch = sum_if_both;
   op.accumulate_input = 2;
-  op.flops = [](const KernelRequest& r) { return ConvGeometry::grad_filter(r).flops(); };
+  op.flops = flops_of<ConvGeometry::grad_filter>;
   return op;
 }
 

@@ -19,7 +19,9 @@ struct ConvGeometry {
   int64_t group_channels() const { return channels / groups; }
   int64_t group_outputs() const { return outputs / groups; }
   int64_t filter_numel() const { return outputs * group_channels() * window.taps(); }
-  double flops() const;  // multiply-adds count twice; the padding counts as well
+  // For these cells of y along the axes (`needed`, or window.out). Multiply-adds count twice; the
+  // padding counts as well.
+  double flops(const std::vector<int64_t>& cells) const;
 
   static ConvGeometry forward(const KernelRequest& request);
   static ConvGeometry grad_data(const KernelRequest& request);

@@ -349,7 +349,7 @@ double winograd_gain(const ConvGeometry& g) {
   constexpr double kFlopsPerNs = 225, kTurnNs = 11.3, kFilterNs = 35;
   const double winograd = 72 * tiles * channels * outputs / kFlopsPerNs +
                           kTurnNs * tiles * (channels + outputs) + kFilterNs * channels * outputs;
-  return g.flops() / kFlopsPerNs / winograd;
+  return g.flops(g.window.out) / kFlopsPerNs / winograd;
 }
 
 std::vector<Refusal> winograd_refusals(Decode decode) {

@@ -475,6 +475,20 @@ TEST(Conv, lanes_skip_what_is_not_needed) {
   }
 }
 
+TEST(Conv, flops_count_two_for_each_product_that_is_needed) {
+  graph::Graph g;
+  ops::OpBuilder b(g);
+  ops::Value* x = g.add_input("x", {DType::kFloat32, {4, 6, 5, 5}});
+  ops::Value* w = g.add_input("w", {DType::kFloat32, {8, 3, 3, 3}});
+  const auto flops = [](const ops::Value* y) {
+    return ops::OpRegistry::get().at(*y->producer).flops(ops::KernelRequest::of(*y->producer));
+  };
+  graph::Attributes attributes{{"group", int64_t{2}}, {"pads", Ints{1, 1, 1, 1}}};
+  EXPECT_EQ(flops(b.op("Conv", {x, w}, attributes)), 2 * 4 * (8 * 3 * 3 * 3) * (5 * 5));
+  attributes["needed"] = Ints{4, 5};
+  EXPECT_EQ(flops(b.op("Conv", {x, w}, attributes)), 2 * 4 * (8 * 3 * 3 * 3) * (4 * 5));
+}
+
 TEST(Conv, gradient_rule_hands_the_needed_part_on) {
   graph::Graph g;
   ops::OpBuilder b(g);

@@ -297,10 +297,18 @@ TEST_F(Cli, bench_gives_a_line_per_repetition_and_medians_with_a_table) {
   }
   EXPECT_EQ(lines[3]["median"], true);
   EXPECT_EQ(lines[3]["batch"], 16);
+  const double peak = lines[3]["peak_gflops"].get<double>();
+  EXPECT_GT(peak, 0.1);
   bool counted = false;
-  for (const Json& op : lines[3]["ops"]) counted |= op["gflops"].is_number();
+  for (const Json& op : lines[3]["ops"]) {
+    ASSERT_EQ(op["gflops"].is_number(), op["of_peak"].is_number()) << op;
+    if (op["gflops"].is_null()) continue;
+    counted = true;
+    EXPECT_NEAR(op["of_peak"].get<double>() * peak, op["gflops"].get<double>(), 1e-6 * peak) << op;
+  }
   EXPECT_TRUE(counted);
-  EXPECT_TRUE(has(run("bench lenet.onnx --steps 1 --repetitions 1").out, "GFLOP/s"));
+  const std::string table = run("bench lenet.onnx --steps 1 --repetitions 1").out;
+  EXPECT_TRUE(has(table, "  GFLOP/s  of peak  kernel")) << table;
 }
 
 }  // namespace
