@@ -2,7 +2,10 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
+
+#include "graph/support/error.h"
 
 namespace sardonyx::runtime {
 
@@ -17,11 +20,15 @@ extern "C" void on_stop(int signal) {
 
 }  // namespace
 
-StopSignal::StopSignal() {
+StopSignal::StopSignal() : stack_(static_cast<size_t>(std::max(65536L, sysconf(_SC_SIGSTKSZ)))) {
   g_received = 0;
+  stack_t stack = {};
+  stack.ss_sp = stack_.data();
+  stack.ss_size = stack_.size();
+  CHECK(sigaltstack(&stack, &before_stack_) == 0, "no stack for signals");
   struct sigaction action = {};
   action.sa_handler = on_stop;
-  action.sa_flags = SA_RESTART;  // reading data and writing files goes on
+  action.sa_flags = SA_RESTART | SA_ONSTACK;  // reading data and writing files goes on
   sigaction(SIGINT, &action, &before_int_);
   sigaction(SIGTERM, &action, &before_term_);
 }
@@ -29,6 +36,7 @@ StopSignal::StopSignal() {
 StopSignal::~StopSignal() {
   sigaction(SIGINT, &before_int_, nullptr);
   sigaction(SIGTERM, &before_term_, nullptr);
+  sigaltstack(&before_stack_, nullptr);
 }
 
 int StopSignal::received() { return g_received; }

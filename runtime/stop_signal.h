@@ -3,10 +3,15 @@
 #pragma once
 
 #include <csignal>
+#include <cstddef>
+#include <vector>
 
 namespace sardonyx::runtime {
 
-// Catches both signals while it lives; one at a time.
+// Catches both signals while it lives; one at a time. Made on the thread that computes: its handler
+// needs a stack of its own there, because generated kernels of oneDNN keep a scratch buffer in the
+// stack pointer, and the frame of a signal would overwrite what lies below. The threads of a
+// WorkerPool take no signals.
 class StopSignal {
  public:
   StopSignal();
@@ -19,6 +24,8 @@ class StopSignal {
   static const char* name(int signal);  // "SIGINT", "SIGTERM"
 
  private:
+  std::vector<std::byte> stack_;
+  stack_t before_stack_;
   struct sigaction before_int_, before_term_;
 };
 

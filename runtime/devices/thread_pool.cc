@@ -1,5 +1,6 @@
 #include "runtime/devices/thread_pool.h"
 
+#include <csignal>
 #include <system_error>
 #include <utility>
 
@@ -9,6 +10,16 @@
 namespace sardonyx::runtime {
 
 namespace {
+
+// But for those that a fault of the thread itself raises. Why: runtime/stop_signal.h.
+void block_signals() {
+  sigset_t blocked;
+  sigfillset(&blocked);
+  for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP}) {
+    sigdelset(&blocked, fault);
+  }
+  pthread_sigmask(SIG_BLOCK, &blocked, nullptr);
+}
 
 // The pool whose task the current thread is in.
 thread_local const WorkerPool* pool_of_task = nullptr;
@@ -69,6 +80,7 @@ void WorkerPool::run_share(int thread) {
 }
 
 void WorkerPool::work(int thread) {
+  block_signals();
   const ScopedCore core(cores_.empty() ? -1 : cores_[static_cast<size_t>(thread)]);
   uint32_t seen = 0;
   while (true) {
