@@ -2,19 +2,9 @@
 // convolutions with average pooling, two fully connected layers.
 #pragma once
 
-#include <cstdint>
-#include <memory>
-
-#include "graph/graph.h"
-#include "models/init.h"
+#include "models/image_model.h"
 
 namespace sardonyx::models {
-
-struct ImageModel {
-  int64_t channels = 1, height = 28, width = 28;
-  int64_t classes = 10;
-  Init init;
-};
 
 // conv 1->20 k3, relu, avgpool 2, conv 20->50 k5, relu, avgpool 2, flatten, fc ->128, relu, fc
 // ->classes. Input "input" float[N,C,H,W], output "output" float[N,classes], parameters
