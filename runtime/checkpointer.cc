@@ -65,6 +65,7 @@ void Checkpointer::close(const RunState& run) { write(run); }
 
 void Checkpointer::write(const RunState& run) {
   if (run.step == tried_) return;
+  const ScopedSpan span(session_.recorder(), kLoopTrack, {Span::What::kCheckpoint, run.step});
   tried_ = run.step;
   manifest_.run = run;
   manifest_.kernels = session_.kernel_choices();

@@ -36,6 +36,9 @@ class Replicas {
   // is one replica only. Throws what was thrown first, once all have stopped.
   void run(ops::FunctionRef<void(int, ops::Communicator*)> body);
 
+  // Gets the time of sums between replicas (runtime/devices/recorder.h); null: nobody does.
+  void set_recorder(Recorder* recorder) { group_.set_recorder(recorder); }
+
   void write_state(const passes::StateTable::Entry& state, const void* host);
   // Which state differs first between replica 0 and another one, as a sentence; "": none does.
   std::string first_difference(const passes::StateTable& states) const;

@@ -106,6 +106,7 @@ class Session {
   int replicas() const { return replicas_->size(); }
   int threads() const { return replicas_->threads(); }           // in all
   std::string device_name() const { return replicas_->name(); }  // of all, for people
+  std::string device_name(int replica) const { return replicas_->device(replica).name(); }
   const SessionOptions& options() const { return options_; }
 
   // What the data are, for open dimensions of the model and for the choice of the output. Before
@@ -170,10 +171,10 @@ class Session {
   passes::MemoryReport memory() const;
   size_t planned_bytes() const;  // states and arenas of all replicas
 
-  // Measures the steps of all training plans made so far, on the first replica
-  // (runtime/devices/executor.h).
-  void set_timing(Executor::Timing timing);
-  std::vector<StepTime> times() const;
+  // Gets the time of everything that runs from now on; null: nobody does, and no clock is read.
+  void set_recorder(Recorder* recorder);
+  Recorder* recorder() const { return recorder_; }
+  std::vector<const passes::Plan*> training_plans() const;  // those made so far
 
  private:
   enum class Kind : uint8_t { kTrain, kEval, kForward, kGradient };
@@ -229,7 +230,8 @@ class Session {
   std::vector<std::string> notices_;
   int64_t step_ = 0;
   bool was_set_ = false;  // by set_state
-  std::string split_;     // how the replicas differ since a step failed halfway; "": they don't
+  Recorder* recorder_ = nullptr;
+  std::string split_;  // how the replicas differ since a step failed halfway; "": they don't
 };
 
 }  // namespace sardonyx::runtime

@@ -104,20 +104,17 @@ size_t Session::planned_bytes() const {
   return static_cast<size_t>(replicas()) * (report.state_bytes + report.arena_bytes);
 }
 
-void Session::set_timing(Executor::Timing timing) {
-  for (const auto& [key, loaded] : plans_) {
-    if (key.kind == Kind::kTrain && loaded != nullptr) loaded->executors[0]->set_timing(timing);
-  }
+void Session::set_recorder(Recorder* recorder) {
+  recorder_ = recorder;
+  replicas_->set_recorder(recorder);
 }
 
-std::vector<StepTime> Session::times() const {
-  std::vector<StepTime> times;
+std::vector<const passes::Plan*> Session::training_plans() const {
+  std::vector<const passes::Plan*> plans;
   for (const auto& [key, loaded] : plans_) {
-    if (key.kind != Kind::kTrain || loaded == nullptr) continue;
-    const std::vector<StepTime> own = loaded->executors[0]->times();
-    times.insert(times.end(), own.begin(), own.end());
+    if (key.kind == Kind::kTrain && loaded != nullptr) plans.push_back(loaded->plan.get());
   }
-  return times;
+  return plans;
 }
 
 }  // namespace sardonyx::runtime

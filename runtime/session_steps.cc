@@ -84,8 +84,14 @@ Session::Fed Session::feed(const Run& run, const Batch& batch, double lr) const 
 
 void Session::execute(const Run& run, int replica, ops::Communicator* communicator,
                       const Batch& batch, double lr) const {
+  const bool trains = run.loaded->context.options.mode == passes::Mode::kTrain;
+  const ScopedSpan span(
+      recorder_, {replica, 0},
+      {trains ? Span::What::kMicroBatch : Span::What::kEvaluationPart, run.first_row, run.rows});
   Fed fed = feed(run, batch, lr);
   fed.arguments.communicator = communicator;
+  fed.arguments.replica = replica;
+  fed.arguments.recorder = recorder_;
   run.loaded->executors[static_cast<size_t>(replica)]->run(fed.arguments);
 }
 
@@ -155,6 +161,7 @@ StepResult Session::train_step(const Batch& batch, const Cut& cut, double lr,
   }
   const std::vector<std::vector<Run>> runs = runs_of(cut);
   try {
+    const ScopedSpan span(recorder_, kLoopTrack, {Span::What::kTrainStep, step_ + 1, total});
     replicas_->run([&](int replica, ops::Communicator* communicator) {
       for (const Run& run : runs[static_cast<size_t>(replica)]) {
         execute(run, replica, communicator, batch, lr);

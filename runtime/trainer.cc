@@ -204,7 +204,7 @@ bool Trainer::train_epoch(int64_t epoch, Prefetcher& prefetcher,
                           const std::function<bool()>& stop) {
   last_ = Clock::now();
   for (bool more = true; more;) {
-    const LoadedBatch* loaded = prefetcher.next();
+    const LoadedBatch* loaded = next_batch(prefetcher);
     CHECK(loaded != nullptr, "the loader ended before step {}", state_.step + 1);
     StepRecord record = step(*loaded);
     record.epoch = epoch;
@@ -214,6 +214,11 @@ bool Trainer::train_epoch(int64_t epoch, Prefetcher& prefetcher,
     if (more && stop()) return false;
   }
   return true;
+}
+
+const LoadedBatch* Trainer::next_batch(Prefetcher& prefetcher) const {
+  const ScopedSpan span(session_.recorder(), kLoopTrack, {Span::What::kLoad});
+  return prefetcher.next();
 }
 
 // What listeners do here, such as writing a checkpoint, is no training time.
@@ -320,6 +325,7 @@ EpochRecord Trainer::epoch_record(int64_t epoch) {
   record.images_per_s = static_cast<double>(sums.rows) / std::max(record.seconds, 1e-9);
   if (!wants_evaluation(epoch)) return record;
   tell([](TrainListener& listener) { listener.evaluation_begins(); });
+  const ScopedSpan span(session_.recorder(), kLoopTrack, {Span::What::kEvaluation, epoch});
   const EvalResult result =
       evaluate(session_, feed_, data_.test,
                largest_micro_batch(cut_batch(options_.batch.batch, options_.batch.cut)));

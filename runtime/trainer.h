@@ -62,6 +62,7 @@ class Trainer {
  private:
   SamplerOptions sampler_options() const;
   bool train_epoch(int64_t epoch, Prefetcher& prefetcher, const std::function<bool()>& stop);
+  const LoadedBatch* next_batch(Prefetcher& prefetcher) const;
   StepRecord step(const LoadedBatch& loaded);
   StepResult take_step(const LoadedBatch& loaded, double lr);
   void close_epoch(int64_t epoch, RunSummary& summary);

@@ -14,6 +14,7 @@
 #include "runtime/feed.h"
 #include "runtime/metrics.h"
 #include "runtime/optimizer_flags.h"
+#include "runtime/run_times.h"
 #include "runtime/text.h"
 #include "runtime/usage.h"
 #include "tools/command.h"
@@ -52,6 +53,12 @@ struct NodeTime {
   double flops_per_second() const { return 1e3 * flops / ms; }
 };
 
+struct Measured {
+  std::vector<NodeTime> nodes;               // slowest first
+  runtime::CommunicationTime communication;  // per step
+  double peak = 0;                           // operations per second of the threads behind `nodes`
+};
+
 // One batch in memory, and the steps over it.
 class Bench {
  public:
@@ -81,32 +88,17 @@ class Bench {
     return seconds_since(start) / static_cast<double>(flags_.steps);
   }
 
-  // Slowest first; the pieces of an accumulated step are added up.
-  std::vector<NodeTime> measure_nodes() {
-    session_->set_timing(runtime::Executor::Timing::kOn);
+  Measured measure() {
+    const int replicas = session_->replicas();
+    runtime::RunTimes times(replicas, session_->threads() / replicas);
+    session_->set_recorder(&times);
     for (int64_t i = 0; i < flags_.steps; ++i) step();
-    std::map<std::pair<std::string, std::string>, NodeTime> sums;
-    const auto steps = static_cast<double>(flags_.steps);
-    for (const runtime::StepTime& time : session_->times()) {
-      const std::string label = time.step->node->label(), kernel = time.step->def->name;
-      NodeTime& sum = sums[{label, kernel}];
-      sum.node = label;
-      sum.kernel = kernel;
-      sum.ms += 1e3 * time.seconds / steps;
-      sum.flops += time.flops / steps;
-    }
-    session_->set_timing(runtime::Executor::Timing::kOff);
-    std::vector<NodeTime> nodes;
-    for (auto& [key, time] : sums) nodes.push_back(std::move(time));
-    std::sort(nodes.begin(), nodes.end(),
-              [](const NodeTime& a, const NodeTime& b) { return a.ms > b.ms; });
-    return nodes;
-  }
-
-  // Of the threads of one replica, whose nodes are measured, while all others compute as well.
-  double probe_peak() const {
-    return runtime::probed_peak_flops(session_->threads(), session_->options().pipeline.dtype) /
-           session_->replicas();
+    session_->set_recorder(nullptr);
+    Measured measured;
+    measured.nodes = nodes_of(times);
+    measured.communication = times.communication(flags_.steps);
+    measured.peak = probe_peak();
+    return measured;
   }
 
   runtime::Session& session() { return *session_; }
@@ -114,6 +106,33 @@ class Bench {
   const char* unit() const { return feed_.type.rank() == 4 ? "images" : "samples"; }
 
  private:
+  // Of the threads of one replica, whose nodes are measured, while all others compute as well.
+  double probe_peak() const {
+    return runtime::probed_peak_flops(session_->threads(), session_->options().pipeline.dtype) /
+           session_->replicas();
+  }
+
+  // The pieces of an accumulated step are added up.
+  std::vector<NodeTime> nodes_of(const runtime::RunTimes& times) const {
+    std::map<std::pair<std::string, std::string>, NodeTime> sums;
+    const auto steps = static_cast<double>(flags_.steps);
+    for (const passes::Plan* plan : session_->training_plans()) {
+      for (const runtime::StepTime& time : times.steps(*plan)) {
+        const std::string label = time.step->node->label(), kernel = time.step->def->name;
+        NodeTime& sum = sums[{label, kernel}];
+        sum.node = label;
+        sum.kernel = kernel;
+        sum.ms += 1e3 * time.seconds / steps;
+        sum.flops += time.flops / steps;
+      }
+    }
+    std::vector<NodeTime> nodes;
+    for (auto& [key, time] : sums) nodes.push_back(std::move(time));
+    std::sort(nodes.begin(), nodes.end(),
+              [](const NodeTime& a, const NodeTime& b) { return a.ms > b.ms; });
+    return nodes;
+  }
+
   const BenchFlags& flags_;
   std::unique_ptr<runtime::Session> session_;
   runtime::Feed feed_;
@@ -134,20 +153,20 @@ Json record(Bench& bench, double step_seconds, double startup) {
           {"startup_s", startup}};
 }
 
-// `peak`: operations per second of the threads that were measured.
-Json to_json(const std::vector<NodeTime>& nodes, double peak) {
+Json nodes_json(const Measured& measured) {
   Json list = Json::array();
-  for (const NodeTime& node : nodes) {
+  for (const NodeTime& node : measured.nodes) {
     Json entry = {{"node", node.node}, {"kernel", node.kernel}, {"ms", node.ms}};
     const bool counted = node.flops > 0;
     entry["gflops"] = counted ? Json(1e-9 * node.flops_per_second()) : Json();
-    entry["of_peak"] = counted ? Json(node.flops_per_second() / peak) : Json();
+    entry["of_peak"] = counted ? Json(node.flops_per_second() / measured.peak) : Json();
     list.push_back(std::move(entry));
   }
   return list;
 }
 
-void print_nodes(const std::vector<NodeTime>& nodes, double peak) {
+void print_nodes(const Measured& measured) {
+  const std::vector<NodeTime>& nodes = measured.nodes;
   double sum = 0;
   for (const NodeTime& node : nodes) sum += node.ms;
   fmt::print("\n{:>9} {:>6} {:>9} {:>8}  {:<26} {}\n", "ms/step", "share", "GFLOP/s", "of peak",
@@ -158,7 +177,7 @@ void print_nodes(const std::vector<NodeTime>& nodes, double peak) {
     shown += node.ms;
     const std::string speed =
         node.flops > 0 ? fmt::format("{:>9.1f} {:>7.1f}%", 1e-9 * node.flops_per_second(),
-                                     100 * node.flops_per_second() / peak)
+                                     100 * node.flops_per_second() / measured.peak)
                        : "";
     fmt::print("{:>9.4f} {:>5.1f}% {:>18}  {:<26} {}\n", node.ms, 100 * node.ms / sum, speed,
                node.kernel, node.node);
@@ -168,7 +187,43 @@ void print_nodes(const std::vector<NodeTime>& nodes, double peak) {
                100 * (sum - shown) / sum, "", nodes.size() - kShownNodes);
   }
   fmt::print("{:>9.4f} in all steps of the plan; peak: {:.1f} GFLOP/s of multiply-adds\n", sum,
-             1e-9 * peak);
+             1e-9 * measured.peak);
+}
+
+void print_medians_json(Bench& bench, Json medians, const Measured& measured) {
+  medians["median"] = true;
+  medians["batch"] = bench.rows();
+  medians["device"] = bench.session().device_name();
+  medians["peak_gflops"] = 1e-9 * measured.peak;
+  if (bench.session().replicas() > 1) {
+    const runtime::CommunicationTime& time = measured.communication;
+    medians["communication_ms"] = 1e3 * time.in_flight;
+    medians["hidden_share"] = time.hidden();
+    medians["communication_adding_ms"] = 1e3 * time.adding;
+    medians["communication_blocked_ms"] = 1e3 * time.blocked;
+  }
+  medians["ops"] = nodes_json(measured);
+  fmt::print("{}\n", medians.dump(-1, ' ', false, Json::error_handler_t::replace));
+}
+
+void print_medians(Bench& bench, const Json& medians, const Measured& measured) {
+  const auto bytes = [&](const char* key) {
+    return runtime::bytes_str(medians[key].get<double>());
+  };
+  fmt::print("median: {:.3f} ms/step, {} {}/s, batch {}, {}\n", medians["step_ms"].get<double>(),
+             runtime::count_str(std::llround(medians["images_per_s"].get<double>())), bench.unit(),
+             bench.rows(), bench.session().device_name());
+  fmt::print("memory: planned {} (bound {}), peak {}; first step done after {:.3f} s\n",
+             bytes("planned_bytes"), bytes("liveness_bound_bytes"), bytes("peak_rss_bytes"),
+             medians["startup_s"].get<double>());
+  if (bench.session().replicas() > 1) {
+    const runtime::CommunicationTime& time = measured.communication;
+    fmt::print(
+        "communication: {:.3f} ms per step, {:.1f} % hidden ({:.3f} ms adding, {:.3f} ms "
+        "blocked)\n",
+        1e3 * time.in_flight, 100 * time.hidden(), 1e3 * time.adding, 1e3 * time.blocked);
+  }
+  print_nodes(measured);
 }
 
 int run(const BenchFlags& flags) {
@@ -190,26 +245,13 @@ int run(const BenchFlags& flags) {
     }
     std::fflush(stdout);
   }
-  Json last = record(bench, median(seconds), startup);
-  const std::vector<NodeTime> nodes = bench.measure_nodes();
-  const double peak = bench.probe_peak();
+  Json medians = record(bench, median(seconds), startup);
+  const Measured measured = bench.measure();
   if (flags.shared.json) {
-    last["median"] = true;
-    last["batch"] = bench.rows();
-    last["device"] = bench.session().device_name();
-    last["peak_gflops"] = 1e-9 * peak;
-    last["ops"] = to_json(nodes, peak);
-    fmt::print("{}\n", last.dump(-1, ' ', false, Json::error_handler_t::replace));
-    return 0;
+    print_medians_json(bench, std::move(medians), measured);
+  } else {
+    print_medians(bench, medians, measured);
   }
-  fmt::print("median: {:.3f} ms/step, {} {}/s, batch {}, {}\n", last["step_ms"].get<double>(),
-             runtime::count_str(std::llround(last["images_per_s"].get<double>())), bench.unit(),
-             bench.rows(), bench.session().device_name());
-  fmt::print("memory: planned {} (bound {}), peak {}; first step done after {:.3f} s\n",
-             runtime::bytes_str(last["planned_bytes"].get<double>()),
-             runtime::bytes_str(last["liveness_bound_bytes"].get<double>()),
-             runtime::bytes_str(last["peak_rss_bytes"].get<double>()), startup);
-  print_nodes(nodes, peak);
   return 0;
 }
 

@@ -62,6 +62,8 @@ std::string message_of(const std::exception_ptr& error) {
 
 class LocalGroup::Rank final : public ops::Communicator {
  public:
+  using Clock = Span::Clock;
+
   Rank(LocalGroup& group, int rank) : group_(group), rank_(rank) {}
 
   int rank() const override { return rank_; }
@@ -76,7 +78,7 @@ class LocalGroup::Rank final : public ops::Communicator {
     if (started_ >= kPlaces) wait_for(started_ - kPlaces, pool);
     Place& place = group_.place(started_, rank_);
     place.sum = {data, count, dtype, wire};
-    in_flight_.emplace_back(data, started_);
+    in_flight_.push_back({data, started_, group_.recorder_ ? Clock::now() : Clock::time_point()});
     ++started_;
     place.started.store(started_, std::memory_order_release);
     group_.notify();
@@ -87,7 +89,11 @@ class LocalGroup::Rank final : public ops::Communicator {
     if (group_.failed_.load(std::memory_order_relaxed)) group_.throw_failure();
     while (added_ < started_ && started_by_all(added_)) {
       add_own_slice(pool);
-      group_.place(added_, rank_).done.store(added_ + 1, std::memory_order_release);
+      Place& own = group_.place(added_, rank_);
+      if (group_.recorder_ != nullptr) {
+        own.done_at.store(Clock::now().time_since_epoch().count(), std::memory_order_relaxed);
+      }
+      own.done.store(added_ + 1, std::memory_order_release);
       ++added_;
       group_.notify();
     }
@@ -95,9 +101,10 @@ class LocalGroup::Rank final : public ops::Communicator {
 
   void wait(const void* data, ops::ThreadPool& pool) override {
     const auto it = std::find_if(in_flight_.begin(), in_flight_.end(),
-                                 [&](const auto& sum) { return sum.first == data; });
+                                 [&](const Flight& sum) { return sum.data == data; });
     CHECK(it != in_flight_.end(), "rank {} waits for a sum that it hasn't started", rank_);
-    wait_for(it->second, pool);
+    const Blocked blocked = wait_for(it->number, pool);
+    if (group_.recorder_ != nullptr) report(*it, blocked);
     in_flight_.erase(it);
   }
 
@@ -114,14 +121,36 @@ class LocalGroup::Rank final : public ops::Communicator {
   }
 
  private:
-  void wait_for(uint64_t number, ops::ThreadPool& pool) {
-    while (true) {
+  struct Flight {
+    const void* data;
+    uint64_t number;
+    Clock::time_point start;
+  };
+  enum class Blocked : uint8_t { kNo, kYes };
+
+  Blocked wait_for(uint64_t number, ops::ThreadPool& pool) {
+    for (Blocked blocked = Blocked::kNo;; blocked = Blocked::kYes) {
       const uint32_t seen = group_.events_.load(std::memory_order_acquire);
       progress(pool);
-      if (done_by_all(number)) return;
+      if (done_by_all(number)) return blocked;
       check_nobody_left(number);
+      const ScopedSpan span(group_.recorder_, {rank_, 0},
+                            {Span::What::kWait, static_cast<int64_t>(number)});
       wait_for_change(group_.events_, seen, group_.waiting_);
     }
+  }
+
+  void report(const Flight& flight, Blocked blocked) const {
+    Span span{Span::What::kFlight, static_cast<int64_t>(flight.number)};
+    const Sum& sum = group_.place(flight.number, rank_).sum;
+    span.amount = static_cast<int64_t>(sum.count * graph::dtype_size(sum.wire));
+    span.begin = flight.start;
+    Clock::rep done = 0;
+    for (int r = 0; r < size(); ++r) {
+      done = std::max(done, group_.place(flight.number, r).done_at.load(std::memory_order_relaxed));
+    }
+    span.end = blocked == Blocked::kYes ? Clock::now() : Clock::time_point(Clock::duration(done));
+    group_.recorder_->record({rank_, 0}, span);
   }
 
   bool started_by_all(uint64_t number) const {
@@ -158,16 +187,20 @@ class LocalGroup::Rank final : public ops::Communicator {
       data.push_back(sum.data);
     }
     const Slice slice = slice_of(own.count, own.dtype, rank_, size());
+    const auto bytes =
+        static_cast<int64_t>(graph::dtype_size(own.wire)) * (slice.end - slice.begin);
+    const ScopedSpan span(group_.recorder_, {rank_, 0},
+                          {Span::What::kSlice, static_cast<int64_t>(added_), bytes});
     if (own.dtype == DType::kFloat64) return add_slice(loops().f64, data, slice, pool);
     add_slice(own.wire == DType::kBFloat16 ? loops().bf16 : loops().f32, data, slice, pool);
   }
 
   LocalGroup& group_;
   const int rank_;
-  uint64_t started_ = 0;  // sums
-  uint64_t added_ = 0;    // sums whose slice this rank has written
-  std::vector<std::pair<const void*, uint64_t>> in_flight_;  // until they are waited for
-  std::atomic<uint64_t> left_after_{kStays};                 // sums
+  uint64_t started_ = 0;                      // sums
+  uint64_t added_ = 0;                        // sums whose slice this rank has written
+  std::vector<Flight> in_flight_;             // until they are waited for
+  std::atomic<uint64_t> left_after_{kStays};  // sums
 };
 
 LocalGroup::LocalGroup(int ranks, Waiting waiting)

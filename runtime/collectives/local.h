@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "ops/core/communicator.h"
+#include "runtime/devices/recorder.h"
 #include "runtime/devices/waiting.h"
 
 namespace sardonyx::runtime {
@@ -33,6 +34,10 @@ class LocalGroup {
   // For one thread at a time. Its calls throw InternalError on every rank when the ranks disagree
   // about a sum's size or types.
   ops::Communicator& rank(int rank);
+
+  // Gets what every rank does, as thread 0 of its replica; null: nobody does. Called while no rank
+  // is inside a call or has a sum under way.
+  void set_recorder(Recorder* recorder) { recorder_ = recorder; }
 
   // `rank` failed: from now on every call of every rank throws Error with the first failure's
   // message. From any thread, any number of times. Memory that was given to a sum must stay until
@@ -58,8 +63,9 @@ class LocalGroup {
   // the sum kPlaces later. `sum` is written before `started`.
   struct alignas(64) Place {
     Sum sum;
-    std::atomic<uint64_t> started{0};  // number of the sum + 1
-    std::atomic<uint64_t> done{0};     // likewise, when this rank's slice is written
+    std::atomic<uint64_t> started{0};          // number of the sum + 1
+    std::atomic<uint64_t> done{0};             // likewise, when this rank's slice is written
+    std::atomic<Span::Clock::rep> done_at{0};  // set before `done` when there is a recorder
   };
   static constexpr uint64_t kPlaces = 64;
 
@@ -70,6 +76,7 @@ class LocalGroup {
   [[noreturn]] void throw_failure() const;
 
   const Waiting waiting_;
+  Recorder* recorder_ = nullptr;
   std::vector<std::unique_ptr<Rank>> ranks_;
   std::vector<Place> places_;
   std::atomic<uint32_t> events_{0};  // changes with everything that a waiting rank may wait for

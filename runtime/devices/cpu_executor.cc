@@ -1,6 +1,5 @@
 #include "runtime/devices/cpu_executor.h"
 
-#include <chrono>
 #include <cstring>
 
 #include "graph/support/error.h"
@@ -29,15 +28,13 @@ void CpuExecutor::run(const RunArguments& arguments) {
       run_whole(region);
     }
   }
-  for (const passes::StateCopy& copy : plan_.copies) {
-    std::memcpy(device_.states() + copy.state_offset, address(copy.from, 0, nullptr), copy.bytes);
-  }
+  copy_states();
 }
 
 void CpuExecutor::run_whole(const Region& region) {
   std::vector<const void*> outputs;
   for (const Step& step : region.steps) {
-    run_timed(step, contexts_[0], 0, 0, device_.arena());
+    run_step(step, 0, {0, 0, region.block_rows, device_.arena()});
     if (arguments_.communicator != nullptr) arguments_.communicator->progress(device_.pool());
     if (!observer_) continue;
     outputs.assign(contexts_[0].outputs.begin(), contexts_[0].outputs.end());
@@ -62,73 +59,43 @@ void CpuExecutor::run_blocks(const Region& region, int thread, int64_t begin, in
   }
   for (int64_t block = begin; block < end; ++block) {
     const bool tail = region.tail_rows > 0 && block == region.blocks - 1;
-    const int64_t first_row = block * region.block_rows;
+    const int64_t rows = tail ? region.tail_rows : region.block_rows;
     for (const Step& step : tail ? region.tail_steps : region.steps) {
-      run_timed(step, contexts_[thread], block, first_row, local);
+      run_step(step, thread, {block, block * region.block_rows, rows, local});
     }
   }
 }
 
-void CpuExecutor::run_timed(const Step& step, ops::CpuContext& context, int64_t block,
-                            int64_t first_row, std::byte* local) {
-  if (measured_.empty()) return run_step(step, context, block, first_row, local);
-  const auto start = std::chrono::steady_clock::now();
-  run_step(step, context, block, first_row, local);
-  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
-  Measured& measured = measured_[&context - contexts_.data()][&step];
-  measured.seconds += took.count();
-  ++measured.runs;
-}
-
-void CpuExecutor::set_timing(Timing timing) {
-  measured_.clear();
-  if (timing == Timing::kOn) measured_.resize(contexts_.size());
-}
-
-std::vector<StepTime> CpuExecutor::times() const {
-  std::vector<StepTime> times;
-  for (const Region& region : plan_.regions) {
-    const double threads = region.blocked() ? plan_.threads : 1;
-    for (size_t i = 0; i < region.steps.size(); ++i) {
-      StepTime time{&region.steps[i]};
-      const auto add = [&](const Step& step) {
-        for (const auto& of_thread : measured_) {
-          const auto it = of_thread.find(&step);
-          if (it == of_thread.end()) continue;
-          time.seconds += it->second.seconds / threads;
-          time.flops += step.flops * static_cast<double>(it->second.runs);
-        }
-      };
-      add(region.steps[i]);
-      if (i < region.tail_steps.size()) add(region.tail_steps[i]);
-      times.push_back(time);
-    }
-  }
-  return times;
-}
-
-void CpuExecutor::run_step(const Step& step, ops::CpuContext& context, int64_t block,
-                           int64_t first_row, std::byte* local) {
+void CpuExecutor::run_step(const Step& step, int thread, const Block& block) {
+  const ScopedSpan span(arguments_.recorder, {arguments_.replica, thread},
+                        {Span::What::kStep, block.number, block.rows, &step});
+  ops::CpuContext& context = contexts_[thread];
   context.inputs.resize(step.inputs.size());
   context.outputs.resize(step.outputs.size());
   for (size_t i = 0; i < step.inputs.size(); ++i) {
-    context.inputs[i] = address(step.inputs[i], block, local);
+    context.inputs[i] = address(step.inputs[i], block.number, block.local);
   }
   for (size_t i = 0; i < step.outputs.size(); ++i) {
-    context.outputs[i] = address(step.outputs[i], block, local);
+    context.outputs[i] = address(step.outputs[i], block.number, block.local);
   }
-  context.workspace = {local + step.workspace_offset, step.workspace_bytes};
+  context.workspace = {block.local + step.workspace_offset, step.workspace_bytes};
   context.pool = &device_.pool();
   context.accumulate = step.accumulate;
   context.seed = arguments_.seed;
   context.step = arguments_.step;
-  context.first_sample = arguments_.first_sample + first_row;
+  context.first_sample = arguments_.first_sample + block.first_row;
   context.communicator = arguments_.communicator;
   with_context([&] { return "running node " + step.node->label() + " (" + step.def->name + ")"; },
                [&] { step.kernel->run(context); });
 }
 
 void CpuExecutor::add_partials(const Region& region) {
+  if (region.sums.empty()) return;
+  int64_t elements = 0;
+  for (const passes::Reduction& sum : region.sums) elements += static_cast<int64_t>(sum.count);
+  const ScopedSpan span(
+      arguments_.recorder, {arguments_.replica, 0},
+      {Span::What::kPartialSums, static_cast<int64_t>(region.sums.size()), elements});
   for (const passes::Reduction& sum : region.sums) {
     ops::dispatch_float(sum.dtype, [&]<class T>() {
       T* target = reinterpret_cast<T*>(address(sum.target, 0, nullptr));
@@ -144,6 +111,18 @@ void CpuExecutor::add_partials(const Region& region) {
             }
           });
     });
+  }
+}
+
+void CpuExecutor::copy_states() {
+  if (plan_.copies.empty()) return;
+  int64_t bytes = 0;
+  for (const passes::StateCopy& copy : plan_.copies) bytes += static_cast<int64_t>(copy.bytes);
+  const ScopedSpan span(
+      arguments_.recorder, {arguments_.replica, 0},
+      {Span::What::kStateCopies, static_cast<int64_t>(plan_.copies.size()), bytes});
+  for (const passes::StateCopy& copy : plan_.copies) {
+    std::memcpy(device_.states() + copy.state_offset, address(copy.from, 0, nullptr), copy.bytes);
   }
 }
 

@@ -284,6 +284,23 @@ TEST_F(Cli, ops_and_env_tell_what_there_is) {
   EXPECT_TRUE(has(run("env").out, "onednn"));
 }
 
+TEST_F(Cli, bench_of_replicas_says_how_much_of_the_communication_is_hidden) {
+  make_lenet();
+  const std::string bench = "bench lenet.onnx --batch 16 --threads 2 --steps 2 --repetitions 1 ";
+  const Outcome two = run(bench + "--replicas 2 --json");
+  ASSERT_EQ(two.code, 0) << two.err;
+  const Json last = json_lines(two.out).at(1);
+  EXPECT_GT(last["communication_ms"].get<double>(), 0);
+  EXPECT_GE(last["hidden_share"].get<double>(), 0);
+  EXPECT_LE(last["hidden_share"].get<double>(), 1);
+  EXPECT_LE(last["communication_adding_ms"].get<double>() +
+                last["communication_blocked_ms"].get<double>(),
+            last["communication_ms"].get<double>());
+  EXPECT_TRUE(has(run(bench + "--replicas 2").out, "% hidden ("));
+  EXPECT_FALSE(json_lines(run(bench + "--json").out).at(1).contains("hidden_share"));
+  EXPECT_FALSE(has(run(bench).out, "hidden"));
+}
+
 TEST_F(Cli, bench_gives_a_line_per_repetition_and_medians_with_a_table) {
   make_lenet();
   const Outcome timed = run(
