@@ -15,8 +15,8 @@
 // Source   ONNX Conv-11, Conv-22
 #include "ops/conv/conv.h"
 
+#include "ops/conv/conv_shape.h"
 #include "ops/core/gradient.h"
-#include "ops/core/infer.h"
 #include "ops/core/sizes.h"
 #include "ops/registry.h"
 
@@ -33,7 +33,9 @@ ConvGeometry geometry(const Node& node, const TensorType& x, const TensorType& w
   g.channels = x.dims[1].value;
   g.outputs = y.dims[1].value;
   g.groups = node.get_int("group", 1);
-  g.window = window_of(node, spatial(x), spatial(w));
+  g.window = node.op == kConvTranspose ? transposed_window(node, spatial(y), spatial(w))
+                                       : window_of(node, spatial(x), spatial(w));
+  CHECK(g.window.in == spatial(x), "{}: x is {}", node.label(), x.str());
   CHECK(g.window.out == spatial(y), "{}: y is {}", node.label(), y.str());
   g.needed = node.get_ints("needed", g.window.out);
   return g;
@@ -57,11 +59,66 @@ ConvGeometry ConvGeometry::grad_filter(const KernelRequest& r) {
   return geometry(*r.node, r.in[0], r.out[0], r.in[1]);
 }
 
+void require_float(const InferContext& c, int i) {
+  c.require(graph::is_floating(c.dtype(i)), "C6", "input {} has type {}, expected a float type", i,
+            graph::dtype_name(c.dtype(i)));
+  c.require(c.dtype(i) == c.dtype(0), "C6", "input {} has type {}, but input 0 has {}", i,
+            graph::dtype_name(c.dtype(i)), graph::dtype_name(c.dtype(0)));
+}
+
+int64_t checked_groups(const InferContext& c) {
+  const int64_t groups = c.node().get_int("group", 1);
+  c.require(groups >= 1, "C3", "group is {}, expected at least 1", groups);
+  return groups;
+}
+
+void require_groups(const InferContext& c, int64_t outputs, int64_t groups) {
+  c.require(outputs < 0 || outputs % groups == 0, "C3",
+            "group {} does not divide the {} output channels", groups, outputs);
+}
+
+std::vector<Dim> join(Dim first, Dim second, const std::vector<int64_t>& rest) {
+  std::vector<Dim> dims{std::move(first), std::move(second)};
+  for (const int64_t size : rest) dims.emplace_back(size);
+  return dims;
+}
+
+std::vector<int64_t> kernel_sizes(const InferContext& c, const TensorType& w) {
+  std::vector<int64_t> kernel = spatial(w);
+  if (!c.node().has("kernel_shape")) return kernel;
+  const std::vector<int64_t> given = c.node().get_ints("kernel_shape", {});
+  bool fits = given.size() == kernel.size();
+  for (size_t i = 0; fits && i < kernel.size(); ++i) {
+    if (kernel[i] < 0) kernel[i] = given[i];
+    fits = kernel[i] == given[i];
+  }
+  c.require(fits, "C4", "kernel_shape {} does not fit w {}", graph::shape_str(given),
+            graph::shape_str(w.dims));
+  return kernel;
+}
+
+BatchRole rows_unless(const Node& node, int filter) {
+  return carries_batch(node, node.input(filter)) ? BatchRole::kCouples : BatchRole::kRows;
+}
+
+ParameterSlot conv_slot(int slot) {
+  return slot == 1   ? ParameterSlot::kWeight
+         : slot == 2 ? ParameterSlot::kBias
+                     : ParameterSlot::kNone;
+}
+
 }  // namespace conv
 
 namespace {
 
+using conv::checked_groups;
+using conv::conv_slot;
 using conv::ConvGeometry;
+using conv::join;
+using conv::kernel_sizes;
+using conv::require_float;
+using conv::require_groups;
+using conv::rows_unless;
 
 // --- Schema
 // ----------------------------------------------------------------------------------------------
@@ -82,24 +139,6 @@ std::vector<AttributeDef> with_window(std::vector<AttributeDef> more) {
 // --- Shape
 // -----------------------------------------------------------------------------------------------
 
-void require_float(const InferContext& c, int i) {
-  c.require(graph::is_floating(c.dtype(i)), "C6", "input {} has type {}, expected a float type", i,
-            graph::dtype_name(c.dtype(i)));
-  c.require(c.dtype(i) == c.dtype(0), "C6", "input {} has type {}, but input 0 has {}", i,
-            graph::dtype_name(c.dtype(i)), graph::dtype_name(c.dtype(0)));
-}
-
-int64_t checked_groups(const InferContext& c) {
-  const int64_t groups = c.node().get_int("group", 1);
-  c.require(groups >= 1, "C3", "group is {}, expected at least 1", groups);
-  return groups;
-}
-
-void require_groups(const InferContext& c, int64_t outputs, int64_t groups) {
-  c.require(outputs < 0 || outputs % groups == 0, "C3",
-            "group {} does not divide the {} output channels", groups, outputs);
-}
-
 // Attribute with one entry per spatial axis that a gradient operator can't do without.
 std::vector<int64_t> required_sizes(const InferContext& c, const char* name, int rank) {
   std::vector<int64_t> sizes = c.node().get_ints(name, {});
@@ -107,27 +146,6 @@ std::vector<int64_t> required_sizes(const InferContext& c, const char* name, int
             "{} {} needs one entry for each of {} spatial axes", name, graph::shape_str(sizes),
             rank - 2);
   return sizes;
-}
-
-std::vector<Dim> join(Dim first, Dim second, const std::vector<int64_t>& rest) {
-  std::vector<Dim> dims{std::move(first), std::move(second)};
-  for (const int64_t size : rest) dims.emplace_back(size);
-  return dims;
-}
-
-// w's sizes, from kernel_shape where w doesn't know them.
-std::vector<int64_t> kernel_sizes(const InferContext& c, const TensorType& w) {
-  std::vector<int64_t> kernel = spatial(w);
-  if (!c.node().has("kernel_shape")) return kernel;
-  const std::vector<int64_t> given = c.node().get_ints("kernel_shape", {});
-  bool fits = given.size() == kernel.size();
-  for (size_t i = 0; fits && i < kernel.size(); ++i) {
-    if (kernel[i] < 0) kernel[i] = given[i];
-    fits = kernel[i] == given[i];
-  }
-  c.require(fits, "C4", "kernel_shape {} does not fit w {}", graph::shape_str(given),
-            graph::shape_str(w.dims));
-  return kernel;
 }
 
 void infer_conv(InferContext& c) {
@@ -275,22 +293,11 @@ void grad_filter_gradient(GradientContext& c) {
 // --- Definition
 // ------------------------------------------------------------------------------------------
 
-// Rows of x become rows of y; a filter that carries the batch would mix them.
-BatchRole rows_unless(const Node& node, int filter) {
-  return carries_batch(node, node.input(filter)) ? BatchRole::kCouples : BatchRole::kRows;
-}
-
 // Only what is read of y counts, whatever a kernel computes.
 template <ConvGeometry (*kDecode)(const KernelRequest&)>
 double flops_of(const KernelRequest& request) {
   const ConvGeometry g = kDecode(request);
   return g.flops(g.needed);
-}
-
-ParameterSlot conv_slot(int slot) {
-  return slot == 1   ? ParameterSlot::kWeight
-         : slot == 2 ? ParameterSlot::kBias
-                     : ParameterSlot::kNone;
 }
 
 // A sum over rows, as long as both operands are cut along them.
@@ -369,6 +376,7 @@ OpDef grad_bias_op() {
 
 void register_conv(OpRegistry& ops) {
   ops.add(conv_op());
+  ops.add(conv::conv_transpose_op());
   ops.add(grad_data_op());
   ops.add(grad_filter_op());
   ops.add(grad_bias_op());

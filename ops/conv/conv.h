@@ -1,5 +1,6 @@
 // ConvGeometry: the shapes and attributes of a convolution, decoded once; the same for Conv and its
-// three gradient operators, wherever x, w and y stand in them. Private to the room.
+// three gradient operators, wherever x, w and y stand in them, and for ConvTranspose, which is the
+// data gradient of a convolution. Private to the room.
 #pragma once
 
 #include <cstdint>
@@ -26,9 +27,18 @@ struct ConvGeometry {
   static ConvGeometry forward(const KernelRequest& request);
   static ConvGeometry grad_data(const KernelRequest& request);
   static ConvGeometry grad_filter(const KernelRequest& request);
+  static ConvGeometry transposed(const KernelRequest& request);
 };
+
+inline constexpr const char* kConvTranspose = "ConvTranspose";
+
+// The window of the convolution whose data gradient a ConvTranspose is: window.out are the spatial
+// sizes of its x, window.in those of its y (-1: not known). Throws ConstraintError.
+Window transposed_window(const Node& node, std::vector<int64_t> x, std::vector<int64_t> kernel);
 
 void register_conv_dnnl(KernelRegistry& kernels);
 void register_conv_lanes(KernelRegistry& kernels);
+// Behind the kernels of ConvGradData, which it takes over.
+void register_conv_transpose(KernelRegistry& kernels);
 
 }  // namespace sardonyx::ops::conv

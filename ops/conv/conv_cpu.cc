@@ -217,6 +217,7 @@ void register_conv_cpu(KernelRegistry& kernels) {
 
   conv::register_conv_dnnl(kernels);
   conv::register_conv_lanes(kernels);
+  conv::register_conv_transpose(kernels);
 }
 
 }  // namespace sardonyx::ops

@@ -1,0 +1,100 @@
+// Kernels of ConvTranspose: those of ConvGradData, with the operands in its order, and the bias
+// added behind them. No loop over windows stands here.
+#include <vector>
+
+#include "ops/conv/conv.h"
+
+namespace sardonyx::ops::conv {
+
+namespace {
+
+// The request of the convolution's data gradient: (w, dy) -> dx.
+KernelRequest as_grad_data(const KernelRequest& request) {
+  KernelRequest inner;
+  inner.node = request.node;
+  inner.in = {request.in.at(1), request.in.at(0)};
+  inner.out = request.out;
+  inner.constants = {request.constant(1), request.constant(0)};
+  return inner;
+}
+
+// y[.., m, ..] += b[m] where y is [outer][outputs][inner].
+template <class T>
+void add_bias(ThreadPool& pool, const T* b, int64_t outer, int64_t outputs, int64_t inner, T* y) {
+  constexpr int64_t kGrain = 1 << 14;
+  parallel_for(pool, outer * outputs, 1 + kGrain / (inner + 1), [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      T* cells = y + i * inner;
+      const T bias = b[i % outputs];
+      for (int64_t j = 0; j < inner; ++j) cells[j] += bias;
+    }
+  });
+}
+
+class Transposed final : public Kernel {
+ public:
+  Transposed(std::unique_ptr<Kernel> data, const KernelRequest& request)
+      : data_(std::move(data)), dtype_(request.out[0].dtype) {
+    const ConvGeometry g = ConvGeometry::transposed(request);
+    outputs_ = g.channels;
+    const int64_t cells = outputs_ * g.window.in_cells();
+    if (cells == 0) return;
+    outer_ = request.out[0].physical_numel() / cells;
+    inner_ = g.window.in_cells();
+    if (const int lanes = request.out[0].layout.lane_count(); lanes != 0) {
+      outer_ /= lanes;
+      inner_ *= lanes;
+    }
+  }
+
+  size_t workspace_bytes() const override { return data_->workspace_bytes(); }
+
+  void run(CpuContext& context) const override {
+    CpuContext inner = context;
+    inner.inputs = {context.inputs.at(1), context.inputs.at(0)};
+    data_->run(inner);
+    dispatch_float(dtype_, [&]<class T>() {
+      const T* b = context.in<T>(2);
+      if (b != nullptr) {
+        add_bias(*context.pool, b, outer_, outputs_, inner_, context.out<T>(0));
+      }
+    });
+  }
+
+ private:
+  std::unique_ptr<Kernel> data_;
+  DType dtype_;
+  int64_t outer_ = 0, outputs_ = 0, inner_ = 0;
+};
+
+KernelDef transposed(KernelDef kernel) {
+  kernel.domain = "";
+  kernel.op = kConvTranspose;
+  for (Refusal& refusal : kernel.declines) {
+    refusal.applies = [applies = std::move(refusal.applies)](const KernelRequest& request) {
+      return applies(as_grad_data(request));
+    };
+  }
+  if (kernel.lanes_gain) {
+    kernel.lanes_gain = [gain = std::move(kernel.lanes_gain)](const KernelRequest& request) {
+      return gain(as_grad_data(request));
+    };
+  }
+  kernel.create =
+      [create = std::move(kernel.create)](const KernelRequest& request) -> std::unique_ptr<Kernel> {
+    return std::make_unique<Transposed>(create(as_grad_data(request)), request);
+  };
+  return kernel;
+}
+
+}  // namespace
+
+ConvGeometry ConvGeometry::transposed(const KernelRequest& r) { return grad_data(as_grad_data(r)); }
+
+void register_conv_transpose(KernelRegistry& kernels) {
+  std::vector<KernelDef> copies;
+  for (const KernelDef* kernel : kernels.find(kDomain, "ConvGradData")) copies.push_back(*kernel);
+  for (KernelDef& kernel : copies) kernels.add(transposed(std::move(kernel)));
+}
+
+}  // namespace sardonyx::ops::conv
