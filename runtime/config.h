@@ -57,7 +57,7 @@ struct Flags {
   bool direct_only = false, dry_run = false;
   std::vector<std::string> skip_passes;
 
-  std::string save, save_best, log, plot;
+  std::string save, save_best, log, plot, trace;
   std::string save_weights;  // averages | last
   std::string checkpoint, checkpoint_every;
   std::optional<int64_t> keep;

@@ -1,5 +1,6 @@
 // sardonyx bench: timed training steps on synthetic data that stand in memory, then one more round
-// with every step of the plan measured. The measured round isn't part of the reported times.
+// with every step of the plan measured, and one that is traced if asked for. Those two rounds
+// aren't part of the reported times.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,9 +17,11 @@
 #include "runtime/optimizer_flags.h"
 #include "runtime/run_times.h"
 #include "runtime/text.h"
+#include "runtime/trace.h"
 #include "runtime/usage.h"
 #include "tools/command.h"
 #include "tools/flags.h"
+#include "tools/output_files.h"
 
 namespace sardonyx::tools {
 
@@ -99,6 +102,12 @@ class Bench {
     measured.communication = times.communication(flags_.steps);
     measured.peak = probe_peak();
     return measured;
+  }
+
+  void trace() {
+    runtime::TraceFile file(*session_, flags_.shared.trace);
+    for (int64_t i = 0; i < flags_.steps; ++i) step();
+    file.close();
   }
 
   runtime::Session& session() { return *session_; }
@@ -228,6 +237,7 @@ void print_medians(Bench& bench, const Json& medians, const Measured& measured) 
 
 int run(const BenchFlags& flags) {
   runtime::session_options(flags.shared);
+  check_outputs({{"--trace", flags.shared.trace}}, flags.shared);
   Bench bench(flags);
   bench.step();
   const double startup = seconds_since(g_loaded);
@@ -247,6 +257,7 @@ int run(const BenchFlags& flags) {
   }
   Json medians = record(bench, median(seconds), startup);
   const Measured measured = bench.measure();
+  if (!flags.shared.trace.empty()) bench.trace();
   if (flags.shared.json) {
     print_medians_json(bench, std::move(medians), measured);
   } else {
@@ -264,6 +275,7 @@ Action setup_bench(CLI::App& app) {
   add_whole(app, "--repetitions", flags->repetitions, 1, kMostCount,
             "how often they are timed (default 5)");
   add_json_flag(app, flags->shared);
+  add_trace_flag(app, flags->shared);
   add_graph_flags(app, flags->shared);
   add_example(app, "sardonyx bench lenet.onnx --batch 256 --threads 2");
   return [flags] { return run(*flags); };

@@ -13,6 +13,7 @@
 #include "runtime/progress.h"
 #include "runtime/stop_signal.h"
 #include "runtime/text.h"
+#include "runtime/trace.h"
 #include "runtime/trainer.h"
 #include "runtime/usage.h"
 #include "tools/command.h"
@@ -38,7 +39,8 @@ void check_files(const Flags& flags) {
   check_outputs({{"--save", flags.save},
                  {"--save-best", flags.save_best},
                  {"--log", flags.log},
-                 {"--plot", flags.plot}},
+                 {"--plot", flags.plot},
+                 {"--trace", flags.trace}},
                 flags);
 }
 
@@ -81,7 +83,7 @@ void print_facts(const Flags& flags, const Session& session, const FedData& data
 // Bars, lines and files that the flags ask for.
 class Listeners {
  public:
-  Listeners(const Flags& flags, const Session& session, TrainCheckpoints& checkpoints) {
+  Listeners(const Flags& flags, Session& session, TrainCheckpoints& checkpoints) {
     const bool terminal = isatty(STDERR_FILENO) != 0;
     if (terminal) add(std::make_unique<ProgressBar>(stderr));
     if (flags.json) {
@@ -98,6 +100,7 @@ class Listeners {
       best_ = best.get();
       add(std::move(best));
     }
+    if (!flags.trace.empty()) add(std::make_unique<TraceFile>(session, flags.trace));
     // Last: what the others write of a step is there when the step's checkpoint is.
     if (checkpoints.writer() != nullptr) all_.push_back(checkpoints.writer());
   }

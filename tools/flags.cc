@@ -224,6 +224,7 @@ void add_file_flags(CLI::App& app, Flags& flags) {
       ->group(kGroup);
   app.add_option("--log", flags.log, "a JSON line per step and epoch")->group(kGroup);
   app.add_option("--plot", flags.plot, "curves of loss and accuracy, .svg or .html")->group(kGroup);
+  add_trace_flag(app, flags);
   app.add_option("--checkpoint", flags.checkpoint, "a folder for checkpoints, one a folder in it")
       ->group(kGroup);
   app.add_option("--checkpoint-every", flags.checkpoint_every,
@@ -237,6 +238,13 @@ void add_file_flags(CLI::App& app, Flags& flags) {
   add_whole(app, "--eval-every", flags.eval_every, 0, kMostCount,
             "epochs between evaluations; 0: never")
       ->group(kGroup);
+}
+
+void add_trace_flag(CLI::App& app, Flags& flags) {
+  app.add_option("--trace", flags.trace,
+                 "what ran when, step by step and thread by thread: JSON for ui.perfetto.dev or "
+                 "chrome://tracing")
+      ->group("Files");
 }
 
 void add_json_flag(CLI::App& app, Flags& flags) {

@@ -366,6 +366,18 @@ TEST_F(CheckpointCli, the_picture_of_a_resumed_run_shows_all_of_it) {
             std::regex_replace(content("whole.svg"), speed, ""));
 }
 
+TEST_F(CheckpointCli, a_trace_of_a_resumed_run_begins_where_the_run_does) {
+  ASSERT_EQ(run(kRun + std::string("--checkpoint run")).code, 0);
+  const Outcome resumed = run(kAgain + std::string("--steps 45 --trace t.json"));
+  ASSERT_EQ(resumed.code, 0) << resumed.err;
+  const Json trace = Json::parse(content("t.json"));
+  std::vector<std::string> steps;
+  for (const Json& event : trace["traceEvents"]) {
+    if (event["name"].get<std::string>().starts_with("step ")) steps.push_back(event["name"]);
+  }
+  EXPECT_EQ(steps, (std::vector<std::string>{"step 43", "step 44", "step 45"}));
+}
+
 TEST_F(CheckpointCli, flags_without_their_folder_are_usage_errors) {
   for (const char* flags : {"--resume", "--keep 2", "--checkpoint-every 5"}) {
     const Outcome outcome = run(kRun + std::string(flags));
@@ -387,10 +399,11 @@ TEST_F(CheckpointCli, flags_without_their_folder_are_usage_errors) {
 
 // A new flag that decides numbers must have its row in runtime/run_config.cc.
 TEST_F(CheckpointCli, every_flag_of_train_is_kept_or_known_to_need_no_keeping) {
-  std::set<std::string> known = {
-      "--help",      "--save",        "--log",  "--plot",    "--checkpoint", "--checkpoint-every",
-      "--keep",      "--resume",      "--json", "--dry-run", "--no-shuffle", "--keep-training-form",
-      "--save-best", "--save-weights"};
+  std::set<std::string> known = {"--help",      "--save",         "--log",
+                                 "--plot",      "--checkpoint",   "--checkpoint-every",
+                                 "--keep",      "--resume",       "--json",
+                                 "--dry-run",   "--no-shuffle",   "--keep-training-form",
+                                 "--save-best", "--save-weights", "--trace"};
   for (const std::string& flag : runtime::run_config_flags()) known.insert(flag);
   for (const runtime::UnbuiltFlag& flag : runtime::unbuilt_flags()) known.insert(flag.name);
   const std::string help = run("train --help").out;

@@ -126,7 +126,6 @@ TEST_F(CliErrors, what_is_not_built_is_refused_by_name) {
       {"--loss l1", "--loss l1: not built yet; there is cross_entropy, nll, mse"},
       {"--tune", "--tune: timing of kernel candidates is not built yet"},
       {"--memory-budget 1", "--memory-budget: recomputation is not built yet"},
-      {"--trace f", "--trace: traces are not built yet"},
       {"--init kaiming", "--init: filling in missing weights is not built yet"},
       {"--set-batch", "--set-batch: making a baked batch symbolic is not built yet"},
   };
@@ -247,6 +246,13 @@ TEST_F(CliErrors, outputs_are_tried_before_training_and_never_the_input) {
       "exist, create it first\n  while preparing --save nowhere/out.onnx");
   expect(train + "--save .", 1, "error: .: is a directory, expected the name of a file");
   expect(train + "--plot nowhere/curve.svg", 1, "error: nowhere/curve.svg: cannot be written");
+  expect(train + "--trace nowhere/t.json", 1, "error: nowhere/t.json: cannot be written");
+  expect(train + "--trace lenet.onnx", 1, "error: --trace lenet.onnx: that is the input file");
+  expect(train + "--log t.json --trace t.json", 2,
+         "error: --log t.json and --trace t.json are one file; give each its own");
+  expect("bench lenet.onnx --trace nowhere/t.json", 1, "error: nowhere/t.json: cannot be written");
+  expect("bench lenet.onnx --trace lenet.onnx", 1,
+         "error: --trace lenet.onnx: that is the input file");
   expect(train + "--save a.svg --plot ./a.svg", 2,
          "error: --save a.svg and --plot ./a.svg are one file; give each its own");
   expect(train + "--log /dev/null", 1, "error: /dev/null: is not a regular file");

@@ -4,7 +4,9 @@
 #include <signal.h>
 
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 #include <thread>
 
@@ -284,10 +286,37 @@ TEST_F(Cli, ops_and_env_tell_what_there_is) {
   EXPECT_TRUE(has(run("env").out, "onednn"));
 }
 
+TEST_F(Cli, trace_has_the_loop_around_the_steps_and_nothing_is_written_without_it) {
+  make_lenet();
+  make_data();
+  const std::string train = "train lenet.onnx --data idx:data --epochs 2 --batch 48 --threads 2 ";
+  ASSERT_EQ(run(train + "--replicas 2").code, 0);
+  for (const auto& entry : std::filesystem::directory_iterator(program_.folder())) {
+    EXPECT_FALSE(has(entry.path().filename().string(), "json")) << entry.path();
+  }
+  const Outcome traced = run(train + "--replicas 2 --trace t.json --checkpoint run");
+  ASSERT_EQ(traced.code, 0) << traced.err;
+  std::map<std::string, int> loop;
+  std::set<int> pids;
+  const Json trace = Json::parse(content("t.json"));
+  for (const Json& event : trace["traceEvents"]) {
+    pids.insert(event["pid"].get<int>());
+    if (event["pid"] == 2 && event["ph"] == "X") ++loop[event["name"].get<std::string>()];
+  }
+  EXPECT_EQ(pids, (std::set<int>{0, 1, 2}));
+  EXPECT_EQ(loop, (std::map<std::string, int>{{"step 1", 1},
+                                              {"step 2", 1},
+                                              {"step 3", 1},
+                                              {"step 4", 1},
+                                              {"wait for data", 4},
+                                              {"evaluation", 2},
+                                              {"write checkpoint", 2}}));
+}
+
 TEST_F(Cli, bench_of_replicas_says_how_much_of_the_communication_is_hidden) {
   make_lenet();
   const std::string bench = "bench lenet.onnx --batch 16 --threads 2 --steps 2 --repetitions 1 ";
-  const Outcome two = run(bench + "--replicas 2 --json");
+  const Outcome two = run(bench + "--replicas 2 --json --trace t.json");
   ASSERT_EQ(two.code, 0) << two.err;
   const Json last = json_lines(two.out).at(1);
   EXPECT_GT(last["communication_ms"].get<double>(), 0);
@@ -296,6 +325,7 @@ TEST_F(Cli, bench_of_replicas_says_how_much_of_the_communication_is_hidden) {
   EXPECT_LE(last["communication_adding_ms"].get<double>() +
                 last["communication_blocked_ms"].get<double>(),
             last["communication_ms"].get<double>());
+  EXPECT_EQ(Json::parse(content("t.json"))["otherData"]["whole_steps"], 2);
   EXPECT_TRUE(has(run(bench + "--replicas 2").out, "% hidden ("));
   EXPECT_FALSE(json_lines(run(bench + "--json").out).at(1).contains("hidden_share"));
   EXPECT_FALSE(has(run(bench).out, "hidden"));
