@@ -6,7 +6,8 @@
 // backward nodes, which nothing needs any more, go with eliminate_dead.
 //
 // Where the operator that makes a gradient can add to what is there (OpDef::accumulate_input), it
-// does; elsewhere an Accumulate node follows.
+// does; elsewhere an Accumulate node follows right behind: the gradient is still in the cache then,
+// and need not live on.
 #include <map>
 
 #include "graph/support/error.h"
@@ -32,6 +33,14 @@ bool can_add(const Graph& graph, const Value* gradient, int accumulators) {
   return op.accumulate_input >= 0 && node->input(op.accumulate_input) == nullptr;
 }
 
+Node* node_behind(Graph& graph, const Node* node) {
+  for (auto it = graph.nodes().begin(); it != graph.nodes().end(); ++it) {
+    if (&*it != node) continue;
+    return ++it == graph.nodes().end() ? nullptr : &*it;
+  }
+  return graph.nodes().empty() ? nullptr : &graph.nodes().front();
+}
+
 // The value acc + gradient. `accumulators`: how many take this gradient.
 Value* added(Graph& graph, Value* acc, Value* gradient, int accumulators) {
   if (can_add(graph, gradient, accumulators)) {
@@ -40,7 +49,7 @@ Value* added(Graph& graph, Value* acc, Value* gradient, int accumulators) {
     ops::infer_node(*node);
     return gradient;
   }
-  ops::OpBuilder b(graph);
+  ops::OpBuilder b(graph, node_behind(graph, gradient->producer));
   return b.own("Accumulate", {acc, gradient}, {}, acc->name + "'");
 }
 

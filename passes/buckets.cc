@@ -8,35 +8,68 @@
 
 namespace sardonyx::passes {
 
-std::vector<BucketFacts> buckets(const graph::Graph& graph) {
+namespace {
+
+// When a node is done: as step `order` of the plan.
+struct Completion {
+  size_t order = 0;
+  std::string label;
+  int region = -1;
+};
+
+std::unordered_map<const graph::Node*, Completion> completions(const Plan& plan) {
+  std::unordered_map<const graph::Node*, Completion> found;
+  size_t order = 0;
+  for (size_t r = 0; r < plan.regions.size(); ++r) {
+    const Region& region = plan.regions[r];
+    if (!region.blocked()) {
+      for (const Step& step : region.steps) {
+        found[step.node] = {++order, step.node->label(), -1};
+      }
+      continue;
+    }
+    ++order;
+    for (const Step& step : region.steps) {
+      found[step.node] = {order, region.steps.back().node->label(), static_cast<int>(r)};
+    }
+  }
+  return found;
+}
+
+}  // namespace
+
+std::vector<BucketFacts> buckets(const Plan& plan) {
   std::vector<BucketFacts> found;
-  std::unordered_map<const graph::Node*, size_t> position;
-  for (const graph::Node& node : graph.nodes()) {
-    position.emplace(&node, position.size());
+  const auto done = completions(plan);
+  for (const graph::Node& node : plan.graph->nodes()) {
     const ops::OpDef* op = ops::OpRegistry::get().find(node);
     if (op == nullptr || !op->joins_at) continue;
     BucketFacts facts;
     facts.name = node.output(0)->name;
     facts.bytes = static_cast<int64_t>(node.output(0)->type.bytes());
-    const graph::Node* last = nullptr;
+    const Completion* last = nullptr;
     for (const graph::Value* member : node.inputs()) {
       facts.members.push_back(member->name);
-      const graph::Node* producer = member->producer;
-      if (producer == nullptr) continue;
-      if (last == nullptr || position.at(producer) > position.at(last)) last = producer;
+      const auto it = done.find(member->producer);
+      if (it == done.end()) continue;
+      if (last == nullptr || it->second.order > last->order) last = &it->second;
     }
-    if (last != nullptr) facts.ready_after = last->label();
+    if (last != nullptr) {
+      facts.ready_after = last->label;
+      facts.region = last->region;
+    }
     found.push_back(std::move(facts));
   }
   return found;
 }
 
-std::string print_buckets(const graph::Graph& graph) {
+std::string print_buckets(const Plan& plan) {
   std::string text;
-  for (const BucketFacts& bucket : buckets(graph)) {
-    text +=
-        fmt::format("{}: {} members, {} bytes, ready after {}:", bucket.name, bucket.members.size(),
-                    bucket.bytes, bucket.ready_after.empty() ? "the start" : bucket.ready_after);
+  for (const BucketFacts& bucket : buckets(plan)) {
+    text += fmt::format("{}: {} members, {} bytes, ready after {}{}:", bucket.name,
+                        bucket.members.size(), bucket.bytes,
+                        bucket.region < 0 ? "" : fmt::format("region {}, ", bucket.region),
+                        bucket.ready_after.empty() ? "the start" : bucket.ready_after);
     for (const std::string& member : bucket.members) text += " " + member;
     text += "\n";
   }

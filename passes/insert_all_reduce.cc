@@ -4,8 +4,8 @@
 // the backward pass goes on. The sums of the loss ride in the last bucket: the update, which
 // divides by the true weight, has to wait for it anyway. Members keep the alignment of states, so
 // that accumulators, which lie one behind the other in the same order, are buckets as they stand
-// (plan_memory). Every plan of a step that updates makes the same buckets: replicas may run
-// different ones.
+// (plan_memory). Every plan of a step that updates makes the same buckets and starts their sums in
+// the same order, whatever order its own nodes have: replicas may run different plans in one step.
 #include <iterator>
 
 #include "graph/support/error.h"
@@ -63,28 +63,35 @@ class Inserter {
     bucket.bytes += static_cast<int64_t>(align_up(type.bytes()));
   }
 
-  // The bucket and the start of its sum, right behind the node that completes it.
+  // The bucket and the start of its sum, right behind the node that completes it and behind the
+  // start before it.
   Value* start(size_t index) {
     const Bucket& bucket = buckets_[index];
     std::vector<Value*> members;
     for (const std::string* member : bucket.members) members.push_back(graph_.find(*member));
-    ops::OpBuilder b(graph_, node_behind(members));
+    Value* before = index > 0 ? started_[index - 1] : nullptr;
+    ops::OpBuilder b(graph_, node_behind(members, before));
     const std::string name = fmt::format("bucket{}", index);
     Value* flat = b.own("Bucket", members, {{"offsets", bucket.offsets}}, name);
     graph::Attributes attributes;
     if (options_.wire != DType::kUndefined && index < sums_begin_) {
       attributes["wire"] = std::string(graph::dtype_name(options_.wire));
     }
-    return b.own("AllReduce", {flat}, attributes, name + "/sum");
+    std::vector<Value*> inputs{flat};
+    if (before != nullptr) inputs.push_back(before);
+    return b.own("AllReduce", inputs, attributes, name + "/sum");
   }
 
-  Node* node_behind(const std::vector<Value*>& members) {
+  // The node before which all of these are there; nullptr: the end of the graph.
+  Node* node_behind(std::vector<Value*> values, Value* and_this) {
+    values.push_back(and_this);
     for (auto it = graph_.nodes().rbegin(); it != graph_.nodes().rend(); ++it) {
-      for (const Value* member : members) {
-        if (member->producer == &*it) return it == graph_.nodes().rbegin() ? nullptr : &*it.base();
+      for (const Value* value : values) {
+        if (value == nullptr || value->producer != &*it) continue;
+        return it == graph_.nodes().rbegin() ? nullptr : &*it.base();
       }
     }
-    return nullptr;
+    return graph_.nodes().empty() ? nullptr : &graph_.nodes().front();
   }
 
   // The summed members take the place of the old ones, in the context and in bindings.

@@ -174,11 +174,12 @@ Json to_json(const passes::Plan& plan) {
                     {"without_reuse_bytes", memory.sum_bytes},
                     {"peak_node", memory.peak_node}};
   json["buckets"] = Json::array();
-  for (const passes::BucketFacts& bucket : passes::buckets(*plan.graph)) {
+  for (const passes::BucketFacts& bucket : passes::buckets(plan)) {
     json["buckets"].push_back({{"name", bucket.name},
                                {"members", bucket.members},
                                {"bytes", bucket.bytes},
-                               {"ready_after", bucket.ready_after}});
+                               {"ready_after", bucket.ready_after},
+                               {"region", bucket.region < 0 ? Json() : Json(bucket.region)}});
   }
   json["regions"] = Json::array();
   for (const passes::Region& region : plan.regions) {

@@ -3,7 +3,9 @@
 //   Bucket(members...) -> bucket       all members in one tensor, member i from offsets[i] on. What
 //                                      lies between them is never read. The planner lets members be
 //                                      written in place; then nothing moves.
-//   AllReduce(bucket) -> sum           starts the sum over the replicas; it overwrites the bucket
+//   AllReduce(bucket, after?) -> sum   starts the sum over the replicas; it overwrites the bucket.
+//                                      Sums are matched by the order in which they are started, so
+//                                      each names the one before it: no pass can swap two.
 //   Await(sum) -> sum                  the same memory, once the sum is complete. Between the two
 //                                      nobody may touch it.
 //   BucketMember(bucket) -> member     the elements from `offset` on in the shape `shape`: a view
@@ -96,6 +98,7 @@ OpDef in_place(const char* name, const char* doc) {
 
 OpDef all_reduce() {
   OpDef op = in_place("AllReduce", "Starts the sum of a bucket over all replicas.");
+  op.inputs.push_back({"after", Presence::kOptional});
   op.attributes = {{"wire", "string, default \"\": type that terms are rounded to, or bfloat16"}};
   op.infer = infer_all_reduce;
   return op;

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "graph/parse.h"
 #include "graph/support/error.h"
 #include "models/lenet.h"
 #include "passes/lower.h"
@@ -12,11 +13,16 @@
 namespace sardonyx::passes {
 namespace {
 
-std::unique_ptr<Plan> lenet_plan(MicroBatch micro_batch, int64_t block, int64_t first_bucket) {
-  auto graph = models::lenet({});
-  for (graph::Value* constant : graph->constants()) {
+// As if the constants were the initializers of a file.
+void set_origins(graph::Graph& graph) {
+  for (graph::Value* constant : graph.constants()) {
     constant->origin = {graph::Origin::Kind::kInitializer, "", -1, -1, constant->name, ""};
   }
+}
+
+std::unique_ptr<Plan> lenet_plan(MicroBatch micro_batch, int64_t block, int64_t first_bucket) {
+  auto graph = models::lenet({});
+  set_origins(*graph);
   const NullTarget target(2);
   PassContext context;
   context.target = &target;
@@ -25,6 +31,37 @@ std::unique_ptr<Plan> lenet_plan(MicroBatch micro_batch, int64_t block, int64_t 
   context.options.micro_batch = micro_batch;
   context.options.reduce.replicas = 2;
   context.options.reduce.first_bucket_bytes = first_bucket;
+  run_pipeline(*graph, context, training_pipeline());
+  StateTable states;
+  return lower(std::move(graph), context, states);
+}
+
+// A bias that is added, a weight that is scaled and transposed: the first can't be added to in
+// place, the gradients of the others are complete only behind all rows. A bucket for each.
+std::unique_ptr<Plan> hard_plan(MicroBatch micro_batch, int64_t block, graph::DType wire) {
+  auto graph = graph::parse(R"(<ir_version: 8, opset_import: ["" : 13], batch: N>
+net (float[N,2,6,6] x) => (float[N,3] y)
+<float[4,2,3,3] w0 = {...}, float[4,1,1] b0 = {...}, float[3,64] w1 = {...}, float[64,1] g = {...},
+ float[3] b1 = {...}> {
+  a = Conv(x, w0)
+  h = Add(a, b0)
+  r = Relu(h)
+  f = Flatten(r)
+  t = Transpose<perm = [1, 0]>(w1)
+  m = Mul(t, g)
+  z = MatMul(f, m)
+  y = Add(z, b1)
+})");
+  set_origins(*graph);
+  PassContext context;
+  const NullTarget target(2);
+  context.target = &target;
+  context.options.batch = 32;
+  context.options.block = block;
+  context.options.micro_batch = micro_batch;
+  context.options.trainable.exactly = {"w0", "b0", "w1", "g", "b1"};
+  context.options.reduce = {
+      .replicas = 2, .wire = wire, .bucket_bytes = 1, .first_bucket_bytes = 1};
   run_pipeline(*graph, context, training_pipeline());
   StateTable states;
   return lower(std::move(graph), context, states);
@@ -73,11 +110,46 @@ TEST(Buckets, members_are_written_in_place_in_every_plan) {
 
 TEST(Buckets, a_full_bucket_is_followed_by_the_next) {
   const auto plan = lenet_plan(MicroBatch::kOnly, 0, 1024);
-  const auto found = buckets(*plan->graph);
+  const auto found = buckets(*plan);
   ASSERT_EQ(found.size(), 2u);
   EXPECT_EQ(found[0].members.size(), 1u) << "the gradient of fc2.weight, 10 * 128 * 4 bytes";
   EXPECT_EQ(found[1].members.size(), 10u);
   EXPECT_EQ(members_of(*plan).in_place, 11);
+}
+
+// One replica may run all three in one step, with and without blocks: sums are matched by order.
+TEST(Buckets, sums_start_in_the_same_order_in_every_plan) {
+  for (const int64_t block : {0, 16}) {
+    std::map<bool, std::string> orders;  // by whether gradients travel rounded
+    for (const MicroBatch micro_batch : {MicroBatch::kOnly, MicroBatch::kLast, MicroBatch::kNone}) {
+      for (const graph::DType wire : {graph::DType::kUndefined, graph::DType::kBFloat16}) {
+        const auto plan = hard_plan(micro_batch, block, wire);
+        std::string order;
+        for (const Region& region : plan->regions) {
+          for (const Step& step : region.steps) {
+            if (step.node->op == "AllReduce") {
+              order += step.node->output(0)->name + step.node->output(0)->type.str() + " ";
+            }
+          }
+        }
+        const bool rounded = wire != graph::DType::kUndefined;
+        EXPECT_EQ(std::count(order.begin(), order.end(), '/'), rounded ? 6 : 5) << order;
+        if (orders[rounded].empty()) orders[rounded] = order;
+        EXPECT_EQ(order, orders[rounded]);
+      }
+    }
+  }
+}
+
+TEST(Buckets, what_completes_a_bucket_is_told_as_it_runs) {
+  const auto whole = buckets(*lenet_plan(MicroBatch::kOnly, 0, 1 << 20));
+  EXPECT_EQ(whole[0].region, -1);
+  EXPECT_NE(whole[0].ready_after.find("dconv1.bias"), std::string::npos) << whole[0].ready_after;
+  const auto blocked = lenet_plan(MicroBatch::kOnly, 16, 1024);
+  for (const BucketFacts& bucket : buckets(*blocked)) {
+    EXPECT_EQ(bucket.region, 0) << bucket.name;
+    EXPECT_EQ(bucket.ready_after, blocked->regions[0].steps.back().node->label());
+  }
 }
 
 TEST(Buckets, a_replica_without_samples_runs_no_forward) {
