@@ -206,7 +206,7 @@ class Session {
   KernelChoices::Table replayed_kernels(const PlanKey& key) const;
   // Memory, new states and executors on every replica.
   void load(Loaded& loaded);
-  std::vector<std::vector<Run>> runs_of(const Cut& cut);  // of a step, by replica
+  std::vector<std::vector<Run>> runs_of(const Cut& whole_cut);  // of a step, by replica
   Fed feed(const Run& run, const Batch& batch, double lr) const;
   void execute(const Run& run, int replica, ops::Communicator* communicator, const Batch& batch,
                double lr) const;

@@ -106,12 +106,23 @@ MicroBatch micro_batch_of(size_t i, size_t count) {
   return i + 1 == count ? MicroBatch::kLast : MicroBatch::kMiddle;
 }
 
+// Without the micro-batches that have no samples: there is nothing to compute for them.
+Cut without_empty(Cut cut) {
+  for (std::vector<int64_t>& parts : cut) {
+    for (const int64_t rows : parts) {
+      if (rows < 0) throw Error("a micro-batch has {} rows, expected at least 0", rows);
+    }
+    std::erase(parts, 0);
+  }
+  return cut;
+}
+
 // Of the first micro-batch: a size that the model takes, for a replica that has none.
 int64_t any_rows(const Cut& cut) {
   for (const auto& parts : cut) {
     if (!parts.empty()) return parts[0];
   }
-  throw Error("a step needs at least one micro-batch, the cut has none");
+  throw Error("a step needs at least one sample, the cut has none");
 }
 
 double scalar(const Executor& executor, const std::string& name) {
@@ -122,7 +133,8 @@ double scalar(const Executor& executor, const std::string& name) {
 }  // namespace
 
 // Makes the plans that are missing.
-std::vector<std::vector<Session::Run>> Session::runs_of(const Cut& cut) {
+std::vector<std::vector<Session::Run>> Session::runs_of(const Cut& whole_cut) {
+  const Cut cut = without_empty(whole_cut);
   if (static_cast<int>(cut.size()) != replicas()) {
     throw Error("the session has {} replica{}, the batch is cut for {}", replicas(),
                 replicas() == 1 ? "" : "s", cut.size());

@@ -202,9 +202,15 @@ TEST(Session, looking_for_the_bad_node_takes_no_step_of_the_good_micro_batches) 
   }
 }
 
-TEST(Session, a_step_needs_a_micro_batch) {
+TEST(Session, a_step_needs_a_sample) {
   auto session = open(options_of(DType::kFloat32, 1));
   EXPECT_THROW(session->train_step(random_batch(0, 1), {{}}, 0.05), Error);
+  EXPECT_THROW(session->train_step(random_batch(0, 1), {{0}}, 0.05), Error);
+  EXPECT_THROW(session->train_step(random_batch(4, 1), {{5, -1}}, 0.05), Error);
+  // Empty micro-batches beside others change nothing.
+  auto other = open(options_of(DType::kFloat32, 1));
+  EXPECT_EQ(session->train_step(random_batch(4, 1), {{0, 2, 0, 2, 0}}, 0.05).loss,
+            other->train_step(random_batch(4, 1), {{2, 2}}, 0.05).loss);
 }
 
 // y = x w; the file's own values have the names that passes would choose for theirs.
