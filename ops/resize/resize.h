@@ -67,8 +67,9 @@ struct AxisScale {
 std::vector<AxisScale> axis_scales(const Node& node, const Target& target,
                                    const std::vector<int64_t>& x);
 
-// Weights of a linear map in compressed rows: to[cell] = sum of weight * from[index].
+// The linear map along one axis, in compressed rows: to[cell] = sum of weight * from[index].
 struct Taps {
+  int64_t from_size = 0;
   std::vector<int64_t> begin = {0};  // per cell, and the end of the last
   std::vector<int64_t> index;
   std::vector<double> weight;
@@ -92,8 +93,9 @@ struct ResizeGeometry {
   static ResizeGeometry forward(const KernelRequest& request);
   static ResizeGeometry gradient(const KernelRequest& request);
 
-  Taps y_from_x() const;  // a cell of y that lies outside of x has no taps
-  Taps dx_from_dy() const;
+  // Per axis of the boxes, one at least. A cell of y that lies outside of x has no taps.
+  std::vector<Taps> y_from_x() const;
+  std::vector<Taps> dx_from_dy() const;
 };
 
 }  // namespace sardonyx::ops::resize

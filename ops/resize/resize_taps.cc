@@ -97,6 +97,7 @@ void add_window(const Settings& s, const AxisScale& a, double place, Taps& taps)
 
 Taps axis_taps(const Settings& s, const AxisScale& a) {
   Taps taps;
+  taps.from_size = a.in;
   for (int64_t o = 0; o < a.out; ++o) {
     const auto last = static_cast<double>(a.in - 1);
     const double place = place_in_x(s, a, o);
@@ -114,26 +115,28 @@ Taps axis_taps(const Settings& s, const AxisScale& a) {
 
 Taps copied_axis(int64_t size) {
   Taps taps;
+  taps.from_size = size;
   for (int64_t i = 0; i < size; ++i) {
-    taps.index.push_back(i);
-    taps.weight.push_back(1);
+    add_tap(taps, i, 1);
     taps.close_cell();
   }
   return taps;
 }
 
-// One more axis inside of those so far: weights multiply.
-Taps times(const Taps& slow, const Taps& fast, int64_t fast_size) {
+Taps transposed(const Taps& taps) {
   Taps result;
-  for (int64_t a = 0; a < slow.cells(); ++a) {
-    for (int64_t b = 0; b < fast.cells(); ++b) {
-      for (int64_t i = slow.begin[a]; i < slow.begin[a + 1]; ++i) {
-        for (int64_t j = fast.begin[b]; j < fast.begin[b + 1]; ++j) {
-          result.index.push_back(slow.index[i] * fast_size + fast.index[j]);
-          result.weight.push_back(slow.weight[i] * fast.weight[j]);
-        }
-      }
-      result.close_cell();
+  result.from_size = taps.cells();
+  result.begin.assign(taps.from_size + 1, 0);
+  for (const int64_t cell : taps.index) ++result.begin[cell + 1];
+  for (int64_t i = 0; i < taps.from_size; ++i) result.begin[i + 1] += result.begin[i];
+  result.index.resize(taps.index.size());
+  result.weight.resize(taps.index.size());
+  std::vector<int64_t> at(result.begin.begin(), result.begin.end() - 1);
+  for (int64_t cell = 0; cell < taps.cells(); ++cell) {
+    for (int64_t i = taps.begin[cell]; i < taps.begin[cell + 1]; ++i) {
+      const int64_t to = at[taps.index[i]]++;
+      result.index[to] = cell;
+      result.weight[to] = taps.weight[i];
     }
   }
   return result;
@@ -141,36 +144,21 @@ Taps times(const Taps& slow, const Taps& fast, int64_t fast_size) {
 
 }  // namespace
 
-Taps ResizeGeometry::y_from_x() const {
-  Taps taps = copied_axis(1);
+std::vector<Taps> ResizeGeometry::y_from_x() const {
+  if (in_box.empty()) return {copied_axis(1)};
+  std::vector<Taps> taps;
   size_t next = 0;
   for (size_t i = 0; i < in_box.size(); ++i) {
     const bool resized = axes[next].axis == first + static_cast<int>(i);
-    taps =
-        times(taps, resized ? axis_taps(settings, axes[next]) : copied_axis(in_box[i]), in_box[i]);
+    taps.push_back(resized ? axis_taps(settings, axes[next]) : copied_axis(in_box[i]));
     if (resized) ++next;
   }
   return taps;
 }
 
-Taps ResizeGeometry::dx_from_dy() const {
-  const Taps forward = y_from_x();
-  int64_t cells = 1;
-  for (const int64_t size : in_box) cells *= size;
-  Taps taps;
-  taps.begin.assign(cells + 1, 0);
-  for (const int64_t cell : forward.index) ++taps.begin[cell + 1];
-  for (int64_t i = 0; i < cells; ++i) taps.begin[i + 1] += taps.begin[i];
-  taps.index.resize(forward.index.size());
-  taps.weight.resize(forward.index.size());
-  std::vector<int64_t> at(taps.begin.begin(), taps.begin.end() - 1);
-  for (int64_t o = 0; o < forward.cells(); ++o) {
-    for (int64_t i = forward.begin[o]; i < forward.begin[o + 1]; ++i) {
-      const int64_t to = at[forward.index[i]]++;
-      taps.index[to] = o;
-      taps.weight[to] = forward.weight[i];
-    }
-  }
+std::vector<Taps> ResizeGeometry::dx_from_dy() const {
+  std::vector<Taps> taps = y_from_x();
+  for (Taps& axis : taps) axis = transposed(axis);
   return taps;
 }
 
