@@ -171,7 +171,8 @@ BatchSetup batch_setup(const Flags& flags, int64_t baked) {
     }
   }
   return as_usage("--batch", [&] {
-    const BatchSetup setup = resolve_batch(given);
+    BatchSetup setup = resolve_batch(given);
+    if (baked > 0 && setup.cut.micro_batch.value_or(baked) == baked) setup.cut.baked = baked;
     cut_batch(setup.batch, setup.cut);  // says what is wrong with the shares
     return setup;
   });

@@ -31,7 +31,12 @@ std::vector<double> checked_shares(const CutOptions& options) {
     sum += share;
   }
   if (!(sum > 0) || !std::isfinite(sum)) throw Error("--shares: the shares add up to {}", sum);
-  return options.shares;
+  std::vector<double> shares = options.shares;
+  // Beyond that, a share times a batch may be infinite.
+  if (sum > 1e100) {
+    for (double& share : shares) share /= sum;
+  }
+  return shares;
 }
 
 // Largest remainder: everyone gets the whole part of its claim, the rest goes to the largest
@@ -99,6 +104,14 @@ void join_singles(BatchCut& cut) {
   for (std::vector<int64_t>& micro_batches : cut) std::erase(micro_batches, 0);
 }
 
+BatchCut cut_baked(int64_t batch, const CutOptions& options) {
+  BatchCut cut;
+  for (const int64_t pieces : parts_of(batch / options.baked, checked_shares(options))) {
+    cut.emplace_back(static_cast<size_t>(pieces), options.baked);
+  }
+  return cut;
+}
+
 }  // namespace
 
 BatchCut cut_batch(int64_t batch, const CutOptions& options) {
@@ -110,6 +123,9 @@ BatchCut cut_batch(int64_t batch, const CutOptions& options) {
   }
   if (options.micro_batch) check_positive(*options.micro_batch, "a micro-batch");
   if (options.accumulate) check_positive(*options.accumulate, "an accumulation");
+  if (options.baked > 0 && !options.accumulate && batch % options.baked == 0) {
+    return cut_baked(batch, options);
+  }
   BatchCut cut;
   for (int64_t part : parts_of(batch, checked_shares(options))) {
     int64_t pieces = options.accumulate.value_or(1);
@@ -151,7 +167,10 @@ BatchSetup resolve_batch(const BatchFlags& flags) {
   if (flags.micro_batch) check_positive(*flags.micro_batch, "a micro-batch");
   if (flags.accumulate) check_positive(*flags.accumulate, "an accumulation");
   BatchSetup setup;
-  setup.cut = {flags.replicas, flags.accumulate, flags.micro_batch, flags.shares, Singles::kKeep};
+  setup.cut = {.replicas = flags.replicas,
+               .accumulate = flags.accumulate,
+               .micro_batch = flags.micro_batch,
+               .shares = flags.shares};
   if (flags.batch && !(flags.micro_batch && flags.accumulate)) {
     setup.batch = *flags.batch;
     return setup;

@@ -27,6 +27,9 @@ struct CutOptions {
   std::optional<int64_t> accumulate = {};
   std::optional<int64_t> micro_batch = {};
   std::vector<double> shares = {};  // one weight per replica; empty: equal
+  // Rows that every micro-batch has, because the model's file demands them; 0: any number. A batch
+  // that is no multiple is cut as if this were 0. Not with `accumulate`.
+  int64_t baked = 0;
   Singles singles = Singles::kKeep;
 };
 

@@ -72,7 +72,12 @@ TEST_F(ReplicasCli, a_baked_batch_is_the_piece_of_each_replica) {
   const Outcome two = run(baked + "--replicas 2");
   EXPECT_EQ(two.code, 0) << two.err;
   EXPECT_EQ(nlohmann::json::parse(two.out.substr(0, two.out.find('\n')))["epoch"], 1);
-  const Outcome odd = run(baked + "--replicas 2 --batch 24");
+  for (const char* flags : {"--replicas 2 --batch 24", "--replicas 2 --batch 8",
+                            "--replicas 2 --batch 24 --micro-batch 8 --shares 1,5"}) {
+    const Outcome whole = run(baked + flags);
+    EXPECT_EQ(whole.code, 0) << flags << ": " << whole.err;
+  }
+  const Outcome odd = run(baked + "--replicas 2 --batch 24 --accumulate 1");
   EXPECT_EQ(odd.code, 1);
   EXPECT_TRUE(
       has(odd.err,

@@ -28,6 +28,20 @@ TEST(BatchCut, micro_batches_stay_at_or_below_the_limit_and_even) {
   EXPECT_EQ(cut_batch(3, {1, {}, 64}), (Cut{{3}}));
 }
 
+TEST(BatchCut, huge_shares_are_shares_too) {
+  EXPECT_EQ(cut_batch(32, {.replicas = 2, .shares = {1e308, 1}}), (BatchCut{{32}, {}}));
+  EXPECT_EQ(cut_batch(32, {.replicas = 2, .shares = {3e307, 1e307}}), (BatchCut{{24}, {8}}));
+}
+
+TEST(BatchCut, a_baked_batch_is_the_size_of_every_piece) {
+  EXPECT_EQ(cut_batch(24, {.replicas = 2, .baked = 8}), (BatchCut{{8, 8}, {8}}));
+  EXPECT_EQ(cut_batch(8, {.replicas = 2, .baked = 8}), (BatchCut{{8}, {}}));
+  EXPECT_EQ(cut_batch(32, {.replicas = 2, .shares = {3, 1}, .baked = 8}),
+            (BatchCut{{8, 8, 8}, {8}}));
+  // No multiple: cut as usual, so that the error can say what doesn't fit.
+  EXPECT_EQ(cut_batch(20, {.replicas = 2, .baked = 8}), (BatchCut{{10}, {10}}));
+}
+
 TEST(BatchCut, shares_set_the_parts_of_the_replicas) {
   EXPECT_EQ(cut_batch(8, {2, {}, {}, {3, 1}}), (Cut{{6}, {2}}));
   EXPECT_EQ(cut_batch(10, {2, {}, {}, {3, 1}}), (Cut{{8}, {2}}));
