@@ -258,7 +258,7 @@ TEST_F(Cli, ops_and_env_tell_what_there_is) {
   const Outcome all = run("ops");
   EXPECT_TRUE(has(all.out, "\nConv  "));
   EXPECT_TRUE(has(all.out,
-                  "\n  conv.lanes                   Conv, sardonyx::ConvGradData, "
+                  "\n  conv.lanes                   Conv, ConvTranspose, sardonyx::ConvGradData, "
                   "sardonyx::ConvGradFilter\n"
                   "    takes batch operands in lanes of 16 images only\n"
                   "    takes float and double only\n"));

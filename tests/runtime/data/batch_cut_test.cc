@@ -58,16 +58,16 @@ TEST(BatchCut, replicas_without_samples_have_no_micro_batch) {
 }
 
 TEST(BatchCut, a_single_sample_joins_the_micro_batch_before_it) {
-  EXPECT_EQ(cut_batch(5, {1, {}, 4, {}, Singles::kJoin}), (Cut{{3, 2}}));
-  EXPECT_EQ(cut_batch(3, {1, 2, {}, {}, Singles::kJoin}), (Cut{{3}}));
-  EXPECT_EQ(cut_batch(5, {2, 2, {}, {}, Singles::kJoin}), (Cut{{3}, {2}}));
-  EXPECT_EQ(cut_batch(4, {1, 4, {}, {}, Singles::kJoin}), (Cut{{2, 2}}));
-  EXPECT_EQ(cut_batch(5, {1, {}, 1, {}, Singles::kJoin}), (Cut{{2, 3}}));
-  EXPECT_EQ(cut_batch(5, {4, {}, {}, {}, Singles::kJoin}), (Cut{{2}, {3}, {}, {}}));
-  EXPECT_EQ(cut_batch(4, {4, {}, {}, {}, Singles::kJoin}), (Cut{{2}, {}, {2}, {}}));
-  EXPECT_EQ(cut_batch(3, {2, {}, {}, {}, Singles::kJoin}), (Cut{{3}, {}}));
-  EXPECT_EQ(cut_batch(1, {2, {}, {}, {}, Singles::kJoin}), (Cut{{1}, {}}));
-  EXPECT_EQ(cut_batch(4, {2, {}, {}, {1, 3}, Singles::kJoin}), (Cut{{1}, {3}}));
+  EXPECT_EQ(cut_batch(5, {1, {}, 4, {}, 0, Singles::kJoin}), (Cut{{3, 2}}));
+  EXPECT_EQ(cut_batch(3, {1, 2, {}, {}, 0, Singles::kJoin}), (Cut{{3}}));
+  EXPECT_EQ(cut_batch(5, {2, 2, {}, {}, 0, Singles::kJoin}), (Cut{{3}, {2}}));
+  EXPECT_EQ(cut_batch(4, {1, 4, {}, {}, 0, Singles::kJoin}), (Cut{{2, 2}}));
+  EXPECT_EQ(cut_batch(5, {1, {}, 1, {}, 0, Singles::kJoin}), (Cut{{2, 3}}));
+  EXPECT_EQ(cut_batch(5, {4, {}, {}, {}, 0, Singles::kJoin}), (Cut{{2}, {3}, {}, {}}));
+  EXPECT_EQ(cut_batch(4, {4, {}, {}, {}, 0, Singles::kJoin}), (Cut{{2}, {}, {2}, {}}));
+  EXPECT_EQ(cut_batch(3, {2, {}, {}, {}, 0, Singles::kJoin}), (Cut{{3}, {}}));
+  EXPECT_EQ(cut_batch(1, {2, {}, {}, {}, 0, Singles::kJoin}), (Cut{{1}, {}}));
+  EXPECT_EQ(cut_batch(4, {2, {}, {}, {1, 3}, 0, Singles::kJoin}), (Cut{{1}, {3}}));
 }
 
 TEST(BatchCut, all_parts_differ_by_at_most_one_and_add_up) {
