@@ -1,20 +1,35 @@
-// Activations: one number in, one number out, with their gradient operators.
+// Activations: one number in, one number out, with their gradient operators F -> FGrad.
 //
-// Relu       max(x, 0)                          ReluGrad(y, dy)       dy where y > 0, else 0
-// Sigmoid    1 / (1 + exp(-x))                  SigmoidGrad(y, dy)    dy y (1 - y)
-// Tanh       tanh(x)                            TanhGrad(y, dy)       dy (1 - y^2)
-// LeakyRelu  x where x >= 0, else alpha x       LeakyReluGrad(x, dy)  dy where x > 0, else alpha dy
-// Elu        x where x > 0, else                EluGrad(x, dy)        dy where x > 0, else
-//            alpha (exp(x) - 1)                                       dy alpha exp(x)
+// Relu       max(x, 0)                          ReluGrad(y, dy)         dy where y > 0, else 0
+// Sigmoid    1 / (1 + exp(-x))                  SigmoidGrad(y, dy)      dy y (1 - y)
+// Tanh       tanh(x)                            TanhGrad(y, dy)         dy (1 - y^2)
+// LeakyRelu  x where x >= 0, else alpha x       LeakyReluGrad(x, dy)    dy where x > 0, else alpha
+// dy Elu        x where x > 0, else                EluGrad(x, dy)          dy where x > 0, else
+//            alpha (exp(x) - 1)                                         dy alpha exp(x)
+// Selu       gamma Elu(x)                       SeluGrad(x, dy)         dy gamma Elu'(x)
+// Celu       alpha Elu(x / alpha) with alpha 1  CeluGrad(x, dy)         dy Elu'(x / alpha)
 // Softplus   log(1 + exp(x))                    (nodes: dy Sigmoid(x))
+// Softsign   x / (1 + |x|)                      SoftsignGrad(x, dy)     dy / (1 + |x|)^2
+// Erf        the error function                 ErfGrad(x, dy)          dy 2 / sqrt(pi) exp(-x^2)
+// Gelu       x (1 + erf(x / sqrt(2))) / 2, approximate "tanh": x (1 + tanh(sqrt(2 / pi)
+//            (x + 0.044715 x^3))) / 2           GeluGrad(x, dy)         dy Gelu'(x)
+// Swish      x Sigmoid(alpha x)                 SwishGrad(x, dy)        dy Swish'(x)
+// Mish       x tanh(Softplus(x))                MishGrad(x, dy)         dy Mish'(x)
+// HardSwish  x max(0, min(1, x / 6 + 1 / 2))    HardSwishGrad(x, dy)    dy (x / 3 + 1 / 2) in [-3,
+// 3] HardSigmoid  max(0, min(1, alpha x + beta))   HardSigmoidGrad(y, dy)  dy alpha where 0 < y < 1
+// ThresholdedRelu  x where x > alpha, else 0    ThresholdedReluGrad(x, dy)  dy where x > alpha
 // Clip       min(max(x, min), max)              ClipGrad(x, dy, min, max)  dy where min <= x <= max
 //
 // Inputs   x of any shape; Clip: min, max of one element (optional)       Output  y like x
 // C1 x is floating (Clip takes integers too)    C2 x, y and dy of a gradient have one shape
-// C3 min and max have one element
-// Gradient Relu, Sigmoid, Tanh and LeakyRelu with alpha > 0 read y, not x: x may be overwritten.
-//          At a kink: Relu 0, LeakyRelu alpha, Clip 1 on its bounds. NaN stays NaN.
-// Source   ONNX Relu-14, Sigmoid-13, Tanh-13, LeakyRelu-16, Elu-22, Softplus-22, Clip-13
+// C3 min and max have one element               C4 approximate is "none" or "tanh"
+// Gradient where it reads y, and for LeakyRelu with alpha > 0, x may be overwritten. At a kink:
+//          Relu 0, LeakyRelu alpha, Clip 1 on its bounds, HardSwish that of x HardSigmoid(x) (0 at
+//          -3, 1 at 3). NaN stays NaN; a slope that vanishes at infinity is 0 there.
+// Source   ONNX Relu-14, Sigmoid-13, Tanh-13, LeakyRelu-16, Elu-22, Selu-22, Celu-12, Softplus-22,
+//          Softsign-22, Erf-13, Gelu-20, Swish-24, Mish-22, HardSwish-22, HardSigmoid-22,
+//          ThresholdedRelu-22, Clip-13
+#include "ops/activation/activation.h"
 #include "ops/core/elementwise.h"
 #include "ops/core/gradient.h"
 #include "ops/core/infer.h"
@@ -26,8 +41,8 @@ namespace {
 
 // --- Schema
 
-constexpr double kLeakyAlpha = 0.01;
-constexpr double kEluAlpha = 1.0;
+using activation::Parameter;
+using Parameters = std::vector<Parameter>;
 
 void drop_consumed_inputs(NormalizeContext& c) { c.node().attributes.erase("consumed_inputs"); }
 
@@ -37,9 +52,24 @@ void normalize_clip(NormalizeContext& c) {
   c.attribute_to_input("max", 2);
 }
 
-AttributeDef alpha_attribute(double fallback) {
-  return {"alpha", fmt::format("float, default {}: slope or scale below zero", fallback)};
+// Selu-1 had fewer digits.
+void normalize_selu(NormalizeContext& c) {
+  drop_consumed_inputs(c);
+  if (c.opset() >= 6) return;
+  c.node().attributes.emplace("alpha", 1.6732);
+  c.node().attributes.emplace("gamma", 1.0507);
 }
+
+std::vector<AttributeDef> attribute_defs(const Parameters& parameters) {
+  std::vector<AttributeDef> defs;
+  for (const Parameter& p : parameters) {
+    defs.push_back({p.name, fmt::format("float, default {}: {}", p.fallback, p.doc)});
+  }
+  return defs;
+}
+
+const AttributeDef kApproximateDef = {
+    activation::kApproximate, "string, default none: none computes with erf, tanh with tanh"};
 
 // --- Shape
 
@@ -51,6 +81,22 @@ void infer_floating(InferContext& c) {
 void infer_pair(InferContext& c) {
   require_floating(c, 0, "C1");
   infer_same_shapes(c, 0, 1, "C2");
+}
+
+void require_approximate(const InferContext& c) {
+  const std::string form = c.node().get_string(activation::kApproximate, "none");
+  c.require(form == "none" || form == "tanh", "C4", "approximate is '{}', expected none or tanh",
+            form);
+}
+
+void infer_gelu(InferContext& c) {
+  require_approximate(c);
+  infer_floating(c);
+}
+
+void infer_gelu_grad(InferContext& c) {
+  require_approximate(c);
+  infer_pair(c);
 }
 
 void require_bounds(const InferContext& c, int min, int max) {
@@ -73,23 +119,34 @@ void infer_clip_grad(InferContext& c) {
 
 // --- Gradient
 
-graph::Attributes alpha_of(const Node& node, double fallback) {
-  return {{"alpha", node.get_float("alpha", fallback)}};
+// What FGrad reads beside dy.
+enum class Reads : uint8_t { kX, kY };
+
+graph::Attributes written_out(const Node& node, const Parameters& parameters) {
+  graph::Attributes attributes;
+  for (const Parameter& p : parameters) attributes[p.name] = node.get_float(p.name, p.fallback);
+  return attributes;
 }
 
-void relu_gradient(GradientContext& c) { c.set(0, c.b().own("ReluGrad", {c.y(0), c.dy(0)})); }
-void sigmoid_gradient(GradientContext& c) { c.set(0, c.b().own("SigmoidGrad", {c.y(0), c.dy(0)})); }
-void tanh_gradient(GradientContext& c) { c.set(0, c.b().own("TanhGrad", {c.y(0), c.dy(0)})); }
+// FGrad(x or y, dy) with F's attributes.
+Gradient to_grad(Reads reads, Parameters parameters) {
+  return gradient([reads, parameters](GradientContext& c) {
+    c.set(0, c.b().own(c.node().op + "Grad", {reads == Reads::kX ? c.x(0) : c.y(0), c.dy(0)},
+                       written_out(c.node(), parameters)));
+  });
+}
 
 void leaky_relu_gradient(GradientContext& c) {
   // For a positive slope y has the sign of x, and reading it frees x.
-  const bool same_sign = c.node().get_float("alpha", kLeakyAlpha) > 0;
+  const Parameter& alpha = activation::kLeakyAlpha;
+  const bool same_sign = c.node().get_float(alpha.name, alpha.fallback) > 0;
   c.set(0, c.b().own("LeakyReluGrad", {same_sign ? c.y(0) : c.x(0), c.dy(0)},
-                     alpha_of(c.node(), kLeakyAlpha)));
+                     written_out(c.node(), {alpha})));
 }
 
-void elu_gradient(GradientContext& c) {
-  c.set(0, c.b().own("EluGrad", {c.x(0), c.dy(0)}, alpha_of(c.node(), kEluAlpha)));
+void gelu_gradient(GradientContext& c) {
+  const std::string form = c.node().get_string(activation::kApproximate, "none");
+  c.set(0, c.b().own("GeluGrad", {c.x(0), c.dy(0)}, {{activation::kApproximate, form}}));
 }
 
 void softplus_gradient(GradientContext& c) {
@@ -144,17 +201,114 @@ OpDef forward(std::string name, std::string doc, std::vector<int> since, Gradien
   return op;
 }
 
-OpDef backward(std::string name, std::string doc, std::string first, Gradient rule) {
+OpDef backward(std::string name, std::string doc, Reads reads, Gradient rule) {
   OpDef op;
   op.domain = kDomain;
   op.name = std::move(name);
   op.doc = std::move(doc);
-  op.inputs = {{std::move(first)}, {"dy"}};
+  op.inputs = {{reads == Reads::kX ? "x" : "y"}, {"dy"}};
   op.outputs = {{"dx"}};
   op.infer = infer_pair;
   op.gradient = std::move(rule);
   op.batch = rows_of_all;
   return op;
+}
+
+struct Entry {
+  const char* name;
+  const char* doc;
+  std::vector<int> since;
+  Reads reads;
+  const char* grad_doc;
+  void (*second)(GradientContext&);  // rule of FGrad; nullptr: it has none
+  Parameters parameters = {};
+};
+
+const std::vector<Entry> kEntries = {
+    {"Relu", "y = max(x, 0).", {1, 6, 13, 14}, Reads::kY, "dy where y > 0, else 0.", masked_second},
+    {"Sigmoid", "y = 1 / (1 + exp(-x)).", {1, 6, 13}, Reads::kY, "dy y (1 - y).", sigmoid_second},
+    {"Tanh", "y = tanh(x).", {1, 6, 13}, Reads::kY, "dy (1 - y^2).", tanh_second},
+    {"LeakyRelu",
+     "y = x where x >= 0, else alpha x.",
+     {1, 6, 16},
+     Reads::kX,
+     "dy where x > 0, else alpha dy.",
+     masked_second,
+     {activation::kLeakyAlpha}},
+    {"Elu",
+     "y = x where x > 0, else alpha (exp(x) - 1).",
+     {1, 6, 22},
+     Reads::kX,
+     "dy where x > 0, else dy alpha exp(x).",
+     nullptr,
+     {activation::kEluAlpha}},
+    {"Selu",
+     "y = gamma x where x > 0, else gamma alpha (exp(x) - 1).",
+     {1, 6, 22},
+     Reads::kX,
+     "dy gamma where x > 0, else dy gamma alpha exp(x).",
+     nullptr,
+     {activation::kSeluAlpha, activation::kSeluGamma}},
+    {"Celu",
+     "y = x where x > 0, else alpha (exp(x / alpha) - 1).",
+     {12},
+     Reads::kX,
+     "dy where x > 0, else dy exp(x / alpha).",
+     nullptr,
+     {activation::kCeluAlpha}},
+    {"Softsign", "y = x / (1 + |x|).", {1, 22}, Reads::kX, "dy / (1 + |x|)^2.", nullptr},
+    {"Erf", "The error function.", {9, 13}, Reads::kX, "dy 2 / sqrt(pi) exp(-x^2).", nullptr},
+    {"Gelu",
+     "y = x times the probability that a standard normal number is below x.",
+     {20},
+     Reads::kX,
+     "dy times the slope of Gelu at x.",
+     nullptr},
+    {"Swish",
+     "y = x / (1 + exp(-alpha x)).",
+     {24},
+     Reads::kX,
+     "dy times the slope of Swish at x.",
+     nullptr,
+     {activation::kSwishAlpha}},
+    {"Mish",
+     "y = x tanh(log(1 + exp(x))).",
+     {18, 22},
+     Reads::kX,
+     "dy times the slope of Mish at x.",
+     nullptr},
+    {"HardSwish",
+     "y = x max(0, min(1, x / 6 + 1 / 2)).",
+     {14, 22},
+     Reads::kX,
+     "dy (x / 3 + 1 / 2) where -3 < x < 3, dy from 3 on, else 0.",
+     nullptr},
+    {"HardSigmoid",
+     "y = max(0, min(1, alpha x + beta)).",
+     {1, 6, 22},
+     Reads::kY,
+     "dy alpha where 0 < y < 1, else 0.",
+     masked_second,
+     {activation::kHardSigmoidAlpha, activation::kHardSigmoidBeta}},
+    {"ThresholdedRelu",
+     "y = x where x > alpha, else 0.",
+     {10, 22},
+     Reads::kX,
+     "dy where x > alpha, else 0.",
+     masked_second,
+     {activation::kThreshold}},
+};
+
+// What stands in no column of the table.
+void finish(OpDef& op, OpDef& grad) {
+  if (op.name == "LeakyRelu") op.gradient = gradient(leaky_relu_gradient);
+  if (op.name == "Selu") op.normalize = normalize_selu;
+  if (op.name == "Gelu") {
+    op.gradient = gradient(gelu_gradient);
+    op.infer = infer_gelu;
+    grad.infer = infer_gelu_grad;
+    op.attributes = grad.attributes = {kApproximateDef};
+  }
 }
 
 OpDef clip() {
@@ -169,39 +323,28 @@ OpDef clip() {
 
 OpDef clip_grad() {
   OpDef op =
-      backward("ClipGrad", "dy where min <= x <= max, else 0.", "x", gradient(masked_second));
+      backward("ClipGrad", "dy where min <= x <= max, else 0.", Reads::kX, gradient(masked_second));
   op.inputs.push_back({"min", Presence::kOptional, "a bound"});
   op.inputs.push_back({"max", Presence::kOptional, "a bound"});
   op.infer = infer_clip_grad;
   return op;
 }
 
-OpDef with_alpha(OpDef op, double fallback) {
-  op.attributes = {alpha_attribute(fallback)};
-  return op;
-}
-
 }  // namespace
 
 void register_activation(OpRegistry& ops) {
-  ops.add(forward("Relu", "y = max(x, 0).", {1, 6, 13, 14}, gradient(relu_gradient)));
-  ops.add(backward("ReluGrad", "dy where y > 0, else 0.", "y", gradient(masked_second)));
-  ops.add(forward("Sigmoid", "y = 1 / (1 + exp(-x)).", {1, 6, 13}, gradient(sigmoid_gradient)));
-  ops.add(backward("SigmoidGrad", "dy y (1 - y).", "y", gradient(sigmoid_second)));
-  ops.add(forward("Tanh", "y = tanh(x).", {1, 6, 13}, gradient(tanh_gradient)));
-  ops.add(backward("TanhGrad", "dy (1 - y^2).", "y", gradient(tanh_second)));
-  ops.add(with_alpha(forward("LeakyRelu", "y = x where x >= 0, else alpha x.", {1, 6, 16},
-                             gradient(leaky_relu_gradient)),
-                     kLeakyAlpha));
-  ops.add(with_alpha(
-      backward("LeakyReluGrad", "dy where x > 0, else alpha dy.", "x", gradient(masked_second)),
-      kLeakyAlpha));
-  ops.add(with_alpha(forward("Elu", "y = x where x > 0, else alpha (exp(x) - 1).", {1, 6, 22},
-                             gradient(elu_gradient)),
-                     kEluAlpha));
-  ops.add(with_alpha(backward("EluGrad", "dy where x > 0, else dy alpha exp(x).", "x",
-                              not_differentiable("second derivative of Elu")),
-                     kEluAlpha));
+  for (const Entry& entry : kEntries) {
+    const std::string name = entry.name;
+    OpDef op = forward(name, entry.doc, entry.since, to_grad(entry.reads, entry.parameters));
+    OpDef grad =
+        backward(name + "Grad", entry.grad_doc, entry.reads,
+                 entry.second != nullptr ? gradient(entry.second)
+                                         : not_differentiable("second derivative of " + name));
+    op.attributes = grad.attributes = attribute_defs(entry.parameters);
+    finish(op, grad);
+    ops.add(std::move(op));
+    ops.add(std::move(grad));
+  }
   ops.add(forward("Softplus", "y = log(1 + exp(x)).", {1, 22}, gradient(softplus_gradient)));
   ops.add(clip());
   ops.add(clip_grad());

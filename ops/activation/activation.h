@@ -1,4 +1,5 @@
-// The loops of the room: y[i] = f(a[i], b[i]; p, q). Private to ops/activation.
+// The loops of the room, y[i] = f(a[i], b[i]; p, q), and the attributes that become p and q.
+// Private to ops/activation.
 #pragma once
 
 #include <cstdint>
@@ -6,21 +7,62 @@
 namespace sardonyx::ops::activation {
 
 enum class Loop : uint8_t {
-  kRelu,           // a = x
-  kSigmoid,        // a = x
-  kTanh,           // a = x
-  kLeakyRelu,      // a = x, p = alpha
-  kElu,            // a = x, p = alpha
-  kSoftplus,       // a = x
-  kClip,           // a = x, p = min, q = max
-  kReluGrad,       // a = y, b = dy
-  kSigmoidGrad,    // a = y, b = dy
-  kTanhGrad,       // a = y, b = dy
-  kLeakyReluGrad,  // a = x (or y, which has the sign of x), b = dy, p = alpha
-  kEluGrad,        // a = x, b = dy, p = alpha
-  kClipGrad,       // a = x, b = dy, p = min, q = max
+  // a = x
+  kRelu,
+  kSigmoid,
+  kTanh,
+  kLeakyRelu,  // p = alpha
+  kElu,        // p = alpha, q = gamma (1 but for Selu)
+  kCelu,       // p = alpha
+  kSoftplus,
+  kSoftsign,
+  kErf,
+  kGelu,   // p = 1: by tanh
+  kSwish,  // p = alpha
+  kMish,
+  kHardSwish,
+  kHardSigmoid,      // p = alpha, q = beta
+  kThresholdedRelu,  // p = alpha
+  kClip,             // p = min, q = max
+  // b = dy; a = x, or y where said
+  kReluGrad,       // a = y
+  kSigmoidGrad,    // a = y
+  kTanhGrad,       // a = y
+  kLeakyReluGrad,  // a = x (or y, which has the sign of x)
+  kEluGrad,
+  kCeluGrad,
+  kSoftsignGrad,
+  kErfGrad,
+  kGeluGrad,
+  kSwishGrad,
+  kMishGrad,
+  kHardSwishGrad,
+  kHardSigmoidGrad,  // a = y
+  kThresholdedReluGrad,
+  kClipGrad,
   kCount,
 };
+
+// An attribute that an operator and its gradient operator have; without a name it is a constant.
+struct Parameter {
+  const char* name = nullptr;
+  double fallback = 0;
+  const char* doc = "";
+};
+
+inline constexpr Parameter kLeakyAlpha = {"alpha", 0.01, "slope below zero"};
+inline constexpr Parameter kOne = {nullptr, 1};
+inline constexpr Parameter kEluAlpha = {"alpha", 1.0, "scale below zero"};
+inline constexpr Parameter kSeluAlpha = {"alpha", 1.67326319217681884765625, "scale below zero"};
+inline constexpr Parameter kSeluGamma = {"gamma", 1.05070102214813232421875, "scale of everything"};
+inline constexpr Parameter kCeluAlpha = {"alpha", 1.0, "scale of x and y below zero"};
+inline constexpr Parameter kSwishAlpha = {"alpha", 1.0, "scale of x under the sigmoid"};
+inline constexpr Parameter kHardSigmoidAlpha = {"alpha", 0.2, "slope"};
+inline constexpr Parameter kHardSigmoidBeta = {"beta", 0.5, "value at zero"};
+inline constexpr Parameter kThreshold = {"alpha", 1.0, "threshold"};
+
+// Gelu's string attribute: "none" by erf, "tanh" by tanh.
+inline constexpr const char* kApproximate = "approximate";
 
 // `y` may be `a` or `b`.
 template <class T>

@@ -325,7 +325,7 @@ TEST_F(CliErrors, unknown_names_have_near_names) {
   expect("ops Covn", 1, "error: operator Covn is not supported (did you mean Conv?)");
   expect("ops BatchNormalisation", 1,
          "error: operator BatchNormalisation is not supported; `sardonyx ops` lists what there is");
-  expect("ops Erf", 1, "error: operator Erf is not supported; `sardonyx ops`");
+  expect("ops Det", 1, "error: operator Det is not supported; `sardonyx ops`");
   expect("train lenet.onnx --data synthetic --freeze conv*.wieght*", 1,
          "error: --freeze 'conv*.wieght*' matches no tensor of the model; near names: conv");
   expect("opt lenet.onnx --passes infer_shape", 1,
