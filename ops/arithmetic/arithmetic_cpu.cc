@@ -1,8 +1,6 @@
 // Fast CPU kernels for float and double: the vector loops of arithmetic_isa.cc, walked by
 // Broadcast. Three kernels per operator share one body: operands of one shape in any layout, plain
 // operands that broadcast, and lanes against which operands without batch broadcast.
-#include <cmath>
-
 #include "ops/arithmetic/arithmetic.h"
 #include "ops/core/broadcast.h"
 #include "ops/core/elementwise.h"
@@ -18,6 +16,7 @@ namespace {
 
 using arithmetic::Binary;
 using arithmetic::Block;
+using arithmetic::Ternary;
 using arithmetic::Unary;
 
 template <class T>
@@ -27,6 +26,9 @@ const arithmetic::Loops<T>& loops() {
 }
 
 int64_t grain_of(Binary op) { return op == Binary::kPow ? kMathGrain : kCheapGrain; }
+int64_t grain_of(Ternary op) {
+  return op == Ternary::kPowGradBase || op == Ternary::kPowGradExponent ? kMathGrain : kCheapGrain;
+}
 int64_t grain_of(Unary op) {
   return op == Unary::kExp || op == Unary::kLog ? kMathGrain : kCheapGrain;
 }
@@ -95,47 +97,34 @@ class PowerKernel final : public Kernel {
   BinaryKernel general_;
 };
 
-enum class PowInput : uint8_t { kBase, kExponent };
-
-template <class T>
-T pow_slope(PowInput input, T x, T e, T dy) {
-  if (input == PowInput::kBase) return e == 0 ? T(0) : dy * e * std::pow(x, e - 1);
-  return x == 0 && e >= 0 ? T(0) : dy * std::pow(x, e) * std::log(x);
-}
-
-// Gradient of Pow for its base or its exponent, in the shape of the output.
-class PowGradKernel final : public Kernel {
+// Gradients that read two operands and dy, in the shape of the output.
+class TernaryKernel final : public Kernel {
  public:
-  PowGradKernel(PowInput input, const KernelRequest& request)
-      : input_(input), dtype_(request.in[0].dtype), walk_(request, 0, 2) {}
+  TernaryKernel(Ternary op, const KernelRequest& request)
+      : op_(op), dtype_(request.in[0].dtype), walk_(request, 0, 2) {}
 
   void run(CpuContext& context) const override {
     dispatch_float(dtype_, [&]<class T>() {
-      parallel_for(*context.pool, walk_.numel(), kMathGrain,
-                   [&](int64_t begin, int64_t end) { slopes<T>(context, begin, end); });
+      const auto loop = loops<T>().ternary[static_cast<int>(op_)];
+      parallel_for(*context.pool, walk_.numel(), grain_of(op_), [&](int64_t begin, int64_t end) {
+        walk_.visit(begin, end, [&](int64_t rows, int64_t cols, int64_t at, const int64_t* x) {
+          const Block block = {rows,
+                               cols,
+                               walk_.row_stride(0),
+                               walk_.col_stride(0),
+                               walk_.row_stride(1),
+                               walk_.col_stride(1),
+                               walk_.row_stride(2),
+                               walk_.col_stride(2)};
+          loop(block, context.in<T>(0) + x[0], context.in<T>(1) + x[1], context.in<T>(2) + x[2],
+               context.out<T>(0) + at);
+        });
+      });
     });
   }
 
  private:
-  template <class T>
-  void slopes(CpuContext& context, int64_t begin, int64_t end) const {
-    walk_.visit(begin, end, [&](int64_t rows, int64_t cols, int64_t at, const int64_t* first) {
-      T* y = context.out<T>(0) + at;
-      for (int64_t r = 0; r < rows; ++r) {
-        const T* operand[3];
-        for (int k = 0; k < 3; ++k) {
-          operand[k] = context.in<T>(k) + first[k] + r * walk_.row_stride(k);
-        }
-        for (int64_t i = 0; i < cols; ++i) {
-          *y++ =
-              pow_slope(input_, operand[0][i * walk_.col_stride(0)],
-                        operand[1][i * walk_.col_stride(1)], operand[2][i * walk_.col_stride(2)]);
-        }
-      }
-    });
-  }
-
-  PowInput input_;
+  Ternary op_;
   DType dtype_;
   Broadcast walk_;
 };
@@ -168,15 +157,15 @@ void run_same_total(Total total, const KernelRequest& request, CpuContext& conte
   });
 }
 
-// Broadcasting: x0 + x1, then one more operand at a time onto y.
-class TotalKernel final : public Kernel {
+// x0 op x1, then one more operand at a time onto y; at the end y times scale.
+class FoldKernel final : public Kernel {
  public:
-  TotalKernel(Total total, const KernelRequest& request)
-      : dtype_(request.in[0].dtype), scale_(scale_of(total, request)) {
+  FoldKernel(Binary op, double scale, const KernelRequest& request)
+      : op_(op), dtype_(request.in[0].dtype), scale_(scale) {
     const int last = static_cast<int>(request.in.size()) - 1;
     if (last > 0) walks_.emplace_back(request, 0, 1);
     for (int i = 2; i <= last; ++i) {
-      KernelRequest step = request;  // y + x_i
+      KernelRequest step = request;  // y op x_i
       step.in[i - 1] = request.out[0];
       walks_.emplace_back(step, i - 1, i);
     }
@@ -186,9 +175,9 @@ class TotalKernel final : public Kernel {
     dispatch_float(dtype_, [&]<class T>() {
       T* y = context.out<T>(0);
       parallel_for(*context.pool, walks_[0].numel(), kCheapGrain, [&](int64_t begin, int64_t end) {
-        apply(walks_[0], Binary::kAdd, begin, end, context.in<T>(0), context.in<T>(1), y);
+        apply(walks_[0], op_, begin, end, context.in<T>(0), context.in<T>(1), y);
         for (size_t i = 1; i < walks_.size(); ++i) {
-          apply(walks_[i], Binary::kAdd, begin, end, static_cast<const T*>(y),
+          apply(walks_[i], op_, begin, end, static_cast<const T*>(y),
                 context.in<T>(static_cast<int>(i) + 1), y);
         }
         if (scale_ == 1) return;
@@ -200,6 +189,7 @@ class TotalKernel final : public Kernel {
   }
 
  private:
+  Binary op_;
   DType dtype_;
   double scale_;
   std::vector<Broadcast> walks_;
@@ -230,7 +220,7 @@ void add_unary(KernelRegistry& kernels, const char* op, Unary unary) {
 // The three kernels of an operator with several operands.
 template <class Create>
 void add_triple(KernelRegistry& kernels, const char* domain, const char* op, Create create,
-                int in_place_inputs) {
+                int in_place_inputs, const std::vector<Refusal>& refusals = {}) {
   struct Variant {
     const char* name;
     Speed speed;
@@ -241,6 +231,7 @@ void add_triple(KernelRegistry& kernels, const char* domain, const char* op, Cre
                            Variant{"arithmetic.lanes", Speed::kOptimised, Layouts::kLanes}}) {
     KernelDef def = kernel(domain, op, v.name, v.speed, v.layouts);
     for (int i = 1; i < in_place_inputs; ++i) def.in_place.emplace_back(0, i);
+    def.declines = joined(refusals, def.declines);
     def.create = create;
     kernels.add(std::move(def));
   }
@@ -255,27 +246,38 @@ void add_binary(KernelRegistry& kernels, const char* op, Binary binary) {
       2);
 }
 
-void add_pow_gradient(KernelRegistry& kernels, const char* op, PowInput input) {
-  add_triple(
-      kernels, kDomain, op,
-      [input](const KernelRequest& request) -> std::unique_ptr<Kernel> {
-        return std::make_unique<PowGradKernel>(input, request);
-      },
-      1);
+void add_ternary(KernelRegistry& kernels, const char* op, Ternary ternary) {
+  add_triple(kernels, kDomain, op,
+             [ternary](const KernelRequest& request) -> std::unique_ptr<Kernel> {
+               return std::make_unique<TernaryKernel>(ternary, request);
+             },
+             1, {{"takes three operands", [](const KernelRequest& request) {
+                    return request.in.size() != 3;
+                  }}});
+}
+
+void add_extremum(KernelRegistry& kernels, const char* op, Binary binary) {
+  add_triple(kernels, "", op,
+             [binary](const KernelRequest& request) -> std::unique_ptr<Kernel> {
+               return std::make_unique<FoldKernel>(binary, 1.0, request);
+             },
+             2, {{"takes two or more operands", [](const KernelRequest& request) {
+                    return request.in.size() < 2;
+                  }}});
 }
 
 void add_total(KernelRegistry& kernels, const char* op, Total total) {
   const auto same = simple_kernel([total](const KernelRequest& request, CpuContext& context) {
     run_same_total(total, request, context);
   });
-  // TotalKernel reads only the first two operands before it writes y.
+  // FoldKernel reads only the first two operands before it writes y.
   add_triple(
       kernels, "", op,
       [total, same](const KernelRequest& request) -> std::unique_ptr<Kernel> {
         bool one_shape = true;
         for (const TensorType& x : request.in) one_shape &= x.same_storage(request.out[0]);
         if (one_shape) return same(request);
-        return std::make_unique<TotalKernel>(total, request);
+        return std::make_unique<FoldKernel>(Binary::kAdd, scale_of(total, request), request);
       },
       2);
 }
@@ -300,8 +302,15 @@ void register_arithmetic_cpu(KernelRegistry& kernels) {
   add_unary(kernels, "Log", Unary::kLog);
   add_unary(kernels, "Reciprocal", Unary::kReciprocal);
 
-  add_pow_gradient(kernels, "PowGradBase", PowInput::kBase);
-  add_pow_gradient(kernels, "PowGradExponent", PowInput::kExponent);
+  add_binary(kernels, "PRelu", Binary::kPRelu);
+  add_extremum(kernels, "Max", Binary::kMax);
+  add_extremum(kernels, "Min", Binary::kMin);
+
+  add_ternary(kernels, "PowGradBase", Ternary::kPowGradBase);
+  add_ternary(kernels, "PowGradExponent", Ternary::kPowGradExponent);
+  add_ternary(kernels, "PReluGrad", Ternary::kPReluGrad);
+  add_ternary(kernels, "MaxGrad", Ternary::kMaxGrad);
+  add_ternary(kernels, "MinGrad", Ternary::kMinGrad);
 
   KernelDef abs_grad =
       kernel(kDomain, "AbsGrad", "arithmetic.same", Speed::kBest, Layouts::kSameAll);

@@ -56,6 +56,35 @@ struct Div {
   }
 };
 
+// The remainder with the sign of the divisor (fmod 0, integers) or of the dividend (fmod 1).
+struct ModLikeDividend {
+  template <class T>
+  T operator()(T a, T b) const {
+    if constexpr (std::is_integral_v<T>) {
+      if (b == 0) throw Error("integer division of {} by zero", a);
+      if constexpr (std::is_signed_v<T>) {
+        if (b == T(-1)) return 0;  // the lowest number has no positive
+      }
+      return static_cast<T>(a % b);
+    } else {
+      return std::fmod(a, b);
+    }
+  }
+};
+struct ModLikeDivisor {
+  template <class T>
+  T operator()(T a, T b) const {
+    const T rest = ModLikeDividend()(a, b);
+    return rest != 0 && (rest < 0) != (b < 0) ? static_cast<T>(rest + b) : rest;
+  }
+};
+struct PRelu {
+  template <class T>
+  T operator()(T x, T slope) const {
+    return x < 0 ? Mul()(slope, x) : x;
+  }
+};
+
 template <class F>
 void run_binary(const KernelRequest& request, CpuContext& context) {
   with_context([&] { return "running node " + request.node->label(); },
@@ -71,6 +100,11 @@ void run_binary(const KernelRequest& request, CpuContext& context) {
                });
 }
 
+void run_mod(const KernelRequest& request, CpuContext& context) {
+  if (request.node->get_int("fmod", 0) != 0) return run_binary<ModLikeDividend>(request, context);
+  run_binary<ModLikeDivisor>(request, context);
+}
+
 double pow_value(double x, double e, double) { return std::pow(x, e); }
 double pow_grad_base(double x, double e, double dy) {
   return e == 0 ? 0 : dy * e * std::pow(x, e - 1);
@@ -79,9 +113,9 @@ double pow_grad_exponent(double x, double e, double dy) {
   return x == 0 && e >= 0 ? 0 : dy * std::pow(x, e) * std::log(x);
 }
 
-// Base, exponent (of any number type) and, for the gradients, dy.
+// x, e or slope (of any number type) and, for the gradients, dy.
 template <double (*kFunction)(double, double, double)>
-void run_pow(const KernelRequest& request, CpuContext& context) {
+void run_with_numbers(const KernelRequest& request, CpuContext& context) {
   const bool has_dy = request.in.size() == 3;
   dispatch_number(request.in[0].dtype, [&]<class T>() {
     dispatch_number(request.in[1].dtype, [&]<class E>() {
@@ -95,6 +129,14 @@ void run_pow(const KernelRequest& request, CpuContext& context) {
       }
     });
   });
+}
+
+std::vector<BroadcastOffset> offsets_of(const KernelRequest& request) {
+  std::vector<BroadcastOffset> operands;
+  for (size_t i = 0; i < request.in.size(); ++i) {
+    operands.emplace_back(request, static_cast<int>(i));
+  }
+  return operands;
 }
 
 struct Neg {
@@ -144,12 +186,57 @@ void run_abs_gradient(const KernelRequest& request, CpuContext& context) {
   });
 }
 
+enum class Extremum : uint8_t { kMax, kMin };
+
+// NaN wins.
+template <class T>
+bool beats(Extremum extremum, T a, T b) {
+  return a != a || (extremum == Extremum::kMax ? a > b : a < b);
+}
+
+// The extremum of inputs first, first + 1, ... at element `at` of the output.
+template <class T>
+T extremum_at(Extremum extremum, const CpuContext& context,
+              const std::vector<BroadcastOffset>& operands, int first, int64_t at) {
+  const auto element = [&](int i) { return context.in<T>(i)[operands[i](at)]; };
+  T best = element(first);
+  for (int i = first + 1; i < static_cast<int>(operands.size()); ++i) {
+    if (const T x = element(i); beats(extremum, x, best)) best = x;
+  }
+  return best;
+}
+
+void run_extremum(Extremum extremum, const KernelRequest& request, CpuContext& context) {
+  const std::vector<BroadcastOffset> operands = offsets_of(request);
+  dispatch_number(request.in[0].dtype, [&]<class T>() {
+    const int64_t n = request.out[0].numel();
+    for (int64_t at = 0; at < n; ++at) {
+      context.out<T>(0)[at] = extremum_at<T>(extremum, context, operands, 0, at);
+    }
+  });
+}
+
+// dy, x, others: dy is shared evenly by those that are the extremum.
+void run_extremum_gradient(Extremum extremum, const KernelRequest& request, CpuContext& context) {
+  const std::vector<BroadcastOffset> operands = offsets_of(request);
+  dispatch_float(request.in[0].dtype, [&]<class T>() {
+    const auto element = [&](int i, int64_t at) { return context.in<T>(i)[operands[i](at)]; };
+    const int64_t n = request.out[0].numel();
+    for (int64_t at = 0; at < n; ++at) {
+      const T best = extremum_at<T>(extremum, context, operands, 1, at);
+      const auto wins = [&](T x) { return x == best || (x != x && best != best); };
+      int count = 0;
+      for (int i = 1; i < static_cast<int>(operands.size()); ++i) count += wins(element(i, at));
+      context.out<T>(0)[at] = wins(element(1, at)) ? element(0, at) / static_cast<T>(count) : T(0);
+    }
+  });
+}
+
+double prelu_gradient(double x, double slope, double dy) { return x > 0 ? dy : slope * dy; }
+
 // Sum of all inputs, times `scale`: floats are added in double, integers wrap.
 void run_sum(const KernelRequest& request, CpuContext& context, double scale) {
-  std::vector<BroadcastOffset> operands;
-  for (size_t i = 0; i < request.in.size(); ++i) {
-    operands.emplace_back(request, static_cast<int>(i));
-  }
+  const std::vector<BroadcastOffset> operands = offsets_of(request);
   dispatch_number(request.in[0].dtype, [&]<class T>() {
     using Sum = std::conditional_t<std::is_integral_v<T>, uint64_t, double>;
     const int64_t n = request.out[0].numel();
@@ -181,9 +268,23 @@ void register_arithmetic_reference(KernelRegistry& kernels) {
   add(kernels, "", "Sub", run_binary<Sub>);
   add(kernels, "", "Mul", run_binary<Mul>);
   add(kernels, "", "Div", run_binary<Div>);
-  add(kernels, "", "Pow", run_pow<pow_value>);
-  add(kernels, kDomain, "PowGradBase", run_pow<pow_grad_base>);
-  add(kernels, kDomain, "PowGradExponent", run_pow<pow_grad_exponent>);
+  add(kernels, "", "Pow", run_with_numbers<pow_value>);
+  add(kernels, kDomain, "PowGradBase", run_with_numbers<pow_grad_base>);
+  add(kernels, kDomain, "PowGradExponent", run_with_numbers<pow_grad_exponent>);
+  add(kernels, "", "Mod", run_mod);
+  add(kernels, "", "PRelu", run_binary<PRelu>);
+  add(kernels, kDomain, "PReluGrad", run_with_numbers<prelu_gradient>);
+  for (const Extremum extremum : {Extremum::kMax, Extremum::kMin}) {
+    const bool max = extremum == Extremum::kMax;
+    add(kernels, "", max ? "Max" : "Min",
+        [extremum](const KernelRequest& request, CpuContext& context) {
+          run_extremum(extremum, request, context);
+        });
+    add(kernels, kDomain, max ? "MaxGrad" : "MinGrad",
+        [extremum](const KernelRequest& request, CpuContext& context) {
+          run_extremum_gradient(extremum, request, context);
+        });
+  }
   add(kernels, "", "Neg", run_unary<Neg>);
   add(kernels, "", "Abs", run_unary<Abs>);
   add(kernels, "", "Sqrt", run_function<std::sqrt>);
