@@ -1,16 +1,21 @@
 // Reductions: y[kept] = f over the removed axes of x.
 //
 // ReduceSum  ReduceMean  ReduceMax  ReduceMin  ReduceProd
+// ReduceL1 (sum of |x|)  ReduceL2 (root of the sum of x^2)  ReduceSumSquare (sum of x^2)
+// ReduceLogSum (log of the sum)  ReduceLogSumExp (log of the sum of exp(x), shifted by the maximum)
 // Inputs   x of any shape    axes int64[k], constant (optional: all axes; none of them where
 //          noop_with_empty_axes)                        Output  y: removed axes have 1 (keepdims)
 // sardonyx.ReduceExtremumGrad(x, y, dy)  dy / count for each of the `count` elements equal to y
 // sardonyx.ReduceProdGrad(x, dy)         dy times the product of the other elements
 //
 // C1 -rank(x) <= axis < rank(x)    C2 no axis twice    C3 numbers
-// Of no elements: sum 0, mean NaN, product 1, max and min the lowest and highest number.
+// Of no elements: sum 0, mean NaN, product 1, max and min the lowest and highest number, log of a
+// sum -inf.
 // Gradient Sum and Mean: dy spread over x, neither x nor y is read. Max and Min: ties share evenly.
+//          The last five are nodes; L2 reads x and y and is 0 at the zero vector, L1 is 0 at 0.
 // Batch    ReduceSum over axis 0 is a sum over rows (bias gradients); the others couple the rows.
-// Source   ONNX ReduceSum-13, ReduceMean-18, ReduceMax-20, ReduceMin-20, ReduceProd-18
+// Source   ONNX ReduceSum-13, ReduceMean-18, ReduceMax-20, ReduceMin-20, ReduceProd-18,
+//          ReduceL1-18, ReduceL2-18, ReduceSumSquare-18, ReduceLogSum-18, ReduceLogSumExp-18
 #include "ops/core/constraint.h"
 #include "ops/core/elementwise.h"
 #include "ops/core/gradient.h"
@@ -90,16 +95,21 @@ std::vector<bool> removed_axes(const Node& node) {
                               node.input(0)->type.rank());
 }
 
-// dy under the shape with ones in place of the removed axes, then spread over x.
-Value* spread(GradientContext& c, Value* dy) {
-  const std::vector<int64_t> full = GradientContext::shape(c.x(0));
+// y or dy under the shape with ones in place of the removed axes: it broadcasts against x.
+Value* with_ones(GradientContext& c, Value* y) {
   const std::vector<bool> removed = removed_axes(c.node());
-  std::vector<int64_t> kept = full;
+  std::vector<int64_t> kept = GradientContext::shape(c.x(0));
   for (size_t axis = 0; axis < kept.size(); ++axis) {
     if (removed[axis]) kept[axis] = 1;
   }
-  if (GradientContext::shape(dy) != kept) dy = c.b().op("Reshape", {dy, c.b().ints(kept)});
-  return kept == full ? dy : c.b().op("Expand", {dy, c.b().ints(full)});
+  return GradientContext::shape(y) == kept ? y : c.b().op("Reshape", {y, c.b().ints(kept)});
+}
+
+// The same, spread over x.
+Value* spread(GradientContext& c, Value* dy) {
+  const std::vector<int64_t> full = GradientContext::shape(c.x(0));
+  dy = with_ones(c, dy);
+  return GradientContext::shape(dy) == full ? dy : c.b().op("Expand", {dy, c.b().ints(full)});
 }
 
 void sum_gradient(GradientContext& c) {
@@ -112,6 +122,35 @@ void mean_gradient(GradientContext& c) {
   const double share = all == 0 ? 0 : static_cast<double>(means) / static_cast<double>(all);
   Value* scale = c.b().scalar(c.x(0)->type.dtype, share);
   c.set(0, spread(c, c.b().op("Mul", {c.dy(0), scale})));
+}
+
+void l1_gradient(GradientContext& c) {  // dy sign(x)
+  if (c.wants(0)) c.set(0, c.b().own("AbsGrad", {c.x(0), spread(c, c.dy(0))}));
+}
+
+void l2_gradient(GradientContext& c) {  // dy x / y, 0 where y = 0
+  if (!c.wants(0)) return;
+  Value* zero = c.b().scalar(c.y(0)->type.dtype, 0);
+  Value* share = c.b().op(
+      "Where", {c.b().op("Equal", {c.y(0), zero}), zero, c.b().op("Div", {c.dy(0), c.y(0)})});
+  c.set(0, c.b().op("Mul", {c.x(0), with_ones(c, share)}));
+}
+
+void sum_square_gradient(GradientContext& c) {  // 2 dy x
+  if (!c.wants(0)) return;
+  Value* twice = c.b().op("Mul", {c.dy(0), c.b().scalar(c.dy(0)->type.dtype, 2)});
+  c.set(0, c.b().op("Mul", {c.x(0), with_ones(c, twice)}));
+}
+
+void log_sum_gradient(GradientContext& c) {  // dy / sum
+  if (!c.wants(0)) return;
+  c.set(0, spread(c, c.b().op("Div", {c.dy(0), c.b().op("Exp", {c.y(0)})})));
+}
+
+void log_sum_exp_gradient(GradientContext& c) {  // dy exp(x - y)
+  if (!c.wants(0)) return;
+  Value* share = c.b().op("Exp", {c.b().op("Sub", {c.x(0), with_ones(c, c.y(0))})});
+  c.set(0, c.b().op("Mul", {share, with_ones(c, c.dy(0))}));
 }
 
 graph::Attributes axes_attribute(const Node& node) {
@@ -196,6 +235,15 @@ void register_reduce(OpRegistry& ops) {
   ops.add(reduction("ReduceMin", "Minimum over axes; ties share the gradient evenly.",
                     {1, 11, 12, 13, 18, 20}, gradient(extremum_gradient)));
   ops.add(reduction("ReduceProd", "Product over axes.", {1, 11, 13, 18}, gradient(prod_gradient)));
+  const std::vector<int> since = {1, 11, 13, 18};
+  ops.add(reduction("ReduceL1", "Sum of absolute values over axes.", since, gradient(l1_gradient)));
+  ops.add(reduction("ReduceL2", "Euclidean norm over axes.", since, gradient(l2_gradient)));
+  ops.add(reduction("ReduceSumSquare", "Sum of squares over axes.", since,
+                    gradient(sum_square_gradient)));
+  ops.add(reduction("ReduceLogSum", "Logarithm of the sum over axes.", since,
+                    gradient(log_sum_gradient)));
+  ops.add(reduction("ReduceLogSumExp", "Logarithm of the sum of exponentials over axes.", since,
+                    gradient(log_sum_exp_gradient)));
   ops.add(backward("ReduceExtremumGrad",
                    "dy, shared evenly, where x is the maximum or minimum y; else 0.",
                    {{"x"}, {"y"}, {"dy"}}));

@@ -1,6 +1,7 @@
 // The reference kernels: for each element of y a loop over what it reduces, in double (integers:
 // 64 bits).
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "ops/core/dispatch.h"
@@ -12,7 +13,18 @@ namespace sardonyx::ops {
 
 namespace {
 
-enum class Fold : uint8_t { kSum, kMean, kMax, kMin, kProd };
+enum class Fold : uint8_t {
+  kSum,
+  kMean,
+  kMax,
+  kMin,
+  kProd,
+  kL1,
+  kL2,
+  kSumSquare,
+  kLogSum,
+  kLogSumExp,
+};
 
 // Offsets of x: kept[i] + removed[j] is the j-th element that y[i] reduces.
 struct Offsets {
@@ -65,15 +77,34 @@ W folded(Fold fold, W total, W x) {
       return x > total || x != x ? x : total;
     case Fold::kMin:
       return x < total || x != x ? x : total;
+    case Fold::kL1:
+      return total + (x < 0 ? -x : x);
+    case Fold::kL2:
+    case Fold::kSumSquare:
+      return total + x * x;
     default:
       return total + x;
   }
 }
 
+// log(sum of exp(x)), shifted by the maximum; that of nothing is -inf.
+template <class T>
+double log_sum_exp(const T* x, const std::vector<int64_t>& offsets) {
+  double max = -std::numeric_limits<double>::infinity();
+  for (int64_t offset : offsets) max = folded(Fold::kMax, max, static_cast<double>(x[offset]));
+  if (std::isinf(max)) return max;
+  double sum = 0;
+  for (int64_t offset : offsets) sum += std::exp(static_cast<double>(x[offset]) - max);
+  return max + std::log(sum);
+}
+
 template <class T>
 T reduced(Fold fold, const T* x, const std::vector<int64_t>& offsets) {
+  if (fold == Fold::kLogSumExp) return static_cast<T>(log_sum_exp(x, offsets));
   Wide<T> total = start_of<T>(fold);
   for (int64_t offset : offsets) total = folded(fold, total, static_cast<Wide<T>>(x[offset]));
+  if (fold == Fold::kL2) return static_cast<T>(std::sqrt(static_cast<double>(total)));
+  if (fold == Fold::kLogSum) return static_cast<T>(std::log(static_cast<double>(total)));
   if (fold != Fold::kMean) return static_cast<T>(total);
   const double mean = static_cast<double>(total) / static_cast<double>(offsets.size());
   if constexpr (std::is_integral_v<T>) return offsets.empty() ? T(0) : static_cast<T>(mean);
@@ -160,6 +191,11 @@ void register_reduce_reference(KernelRegistry& kernels) {
   add_reduction(kernels, "ReduceMax", Fold::kMax);
   add_reduction(kernels, "ReduceMin", Fold::kMin);
   add_reduction(kernels, "ReduceProd", Fold::kProd);
+  add_reduction(kernels, "ReduceL1", Fold::kL1);
+  add_reduction(kernels, "ReduceL2", Fold::kL2);
+  add_reduction(kernels, "ReduceSumSquare", Fold::kSumSquare);
+  add_reduction(kernels, "ReduceLogSum", Fold::kLogSum);
+  add_reduction(kernels, "ReduceLogSumExp", Fold::kLogSumExp);
   add(kernels, kDomain, "ReduceExtremumGrad", false, run_extremum_gradient);
   add(kernels, kDomain, "ReduceProdGrad", false, run_prod_gradient);
 }

@@ -75,6 +75,77 @@ TEST(Reduce, no_axes_mean_all_of_them_or_none) {
   check_op(c);
 }
 
+TEST(Reduce, norms_and_logarithms_of_six_numbers) {
+  const auto row_of = [](std::string op, std::vector<float> expected) {
+    OpCase c = reduction(std::move(op), given(floats({2, 2}, {3, -4, 1, 0})), Axes{1}, kDrop);
+    c.expected = {floats({2}, expected)};
+    c.numeric = Numeric::kSkip;  // |x| at 0
+    c.dy = {floats({2}, {10, 20})};
+    return c;
+  };
+  OpCase c = row_of("ReduceL1", {7, 1});
+  c.expected_gradients = {floats({2, 2}, {10, -10, 20, 0})};
+  check_op(c);
+  c = row_of("ReduceL2", {5, 1});
+  c.expected_gradients = {floats({2, 2}, {6, -8, 20, 0})};
+  check_op(c);
+  c = row_of("ReduceSumSquare", {25, 1});
+  c.expected_gradients = {floats({2, 2}, {60, -80, 40, 0})};
+  check_op(c);
+  c = row_of("ReduceLogSumExp", {3.00091147f, 1.31326169f});
+  c.expected_gradients = {floats({2, 2}, {9.99088949f, 0.00911051194f, 14.6211716f, 5.37882843f})};
+  check_op(c);
+  c = reduction("ReduceLogSum", given(floats({2, 2}, {3, 1, 0.5f, 0})), Axes{1}, kDrop);
+  c.expected = {floats({2}, {1.38629436f, -0.693147181f})};
+  c.dy = {floats({2}, {8, 3})};
+  c.expected_gradients = {floats({2, 2}, {2, 2, 6, 6})};
+  check_op(c);
+}
+
+TEST(Reduce, norms_and_logarithms_over_any_axes) {
+  for (const char* op :
+       {"ReduceL1", "ReduceL2", "ReduceSumSquare", "ReduceLogSum", "ReduceLogSumExp"}) {
+    for (const std::optional<Axes>& axes :
+         std::vector<std::optional<Axes>>{std::nullopt, Axes{0}, Axes{-1, 0}}) {
+      check_op(reduction(op, random({3, 2, 4}, 0.25, 2), axes));
+      check_op(reduction(op, random({3, 2, 4}, 0.25, 2), axes, kDrop));
+    }
+    OpCase rows = reduction(op, random({3, 4}, 0.25, 2), Axes{1});
+    rows.batch = true;
+    check_op(rows);
+  }
+}
+
+TEST(Reduce, log_sum_exp_of_huge_and_of_no_numbers_is_finite_where_it_can_be) {
+  OpCase c = reduction("ReduceLogSumExp",
+                       given(floats({4, 2}, {1000, 1000, -1000, -1000, kInf, 1, kNan, 1})), Axes{1},
+                       kDrop);
+  c.expected = {floats({4}, {1000.69315f, -999.306853f, kInf, kNan})};
+  c.differentiate = std::vector<int>{};
+  check_op(c);
+  c = reduction("ReduceLogSumExp", given(floats({1, 0}, {})), Axes{1}, kDrop);
+  c.expected = {floats({1}, {-kInf})};
+  c.differentiate = std::vector<int>{};
+  check_op(c);
+}
+
+TEST(Reduce, the_norm_of_a_zero_vector_has_gradient_zero) {
+  OpCase c = reduction("ReduceL2", given(floats({2, 2}, {0, 0, 3, 4})), Axes{1});
+  c.numeric = Numeric::kSkip;
+  c.dy = {floats({2, 1}, {7, 5})};
+  c.expected_gradients = {floats({2, 2}, {0, 0, 3, 4})};
+  check_op(c);
+}
+
+TEST(Reduce, norms_of_integers_are_integers) {
+  for (const auto& [op, expected] :
+       {std::pair{"ReduceL1", 7}, {"ReduceSumSquare", 25}, {"ReduceL2", 5}}) {
+    OpCase c = reduction(op, given(ints({2}, {3, -4})), Axes{0}, kDrop);
+    c.expected = {ints({}, {expected})};
+    check_op(c);
+  }
+}
+
 TEST(Reduce, any_set_of_axes) {
   for (const char* op : {"ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd"}) {
     for (int mask = 0; mask < 16; ++mask) {
