@@ -1,0 +1,122 @@
+// Kernels of ArgMax, ArgMin and TopK: a line is searched by one thread.
+#include <algorithm>
+#include <numeric>
+
+#include "ops/core/dispatch.h"
+#include "ops/core/elementwise.h"
+#include "ops/core/refusals.h"
+#include "ops/core/strided.h"
+#include "ops/search/search.h"
+
+namespace sardonyx::ops {
+
+namespace search {
+
+Lines::Lines(const KernelRequest& request) {
+  const std::vector<int64_t> shape = request.in_shape(0);
+  const int axis = axis_of(*request.node, request.in[0].rank());
+  length = shape[axis];
+  inner = row_major(shape)[axis];
+  count = length == 0 ? 0 : request.in[0].numel() / length;
+}
+
+}  // namespace search
+
+namespace {
+
+using search::Goal;
+using search::Lines;
+
+// f(begin, end) over lines.
+template <class F>
+void for_lines(CpuContext& context, const Lines& lines, F&& f) {
+  const int64_t grain = std::max<int64_t>(1, kCheapGrain / std::max<int64_t>(lines.length, 1));
+  parallel_for(*context.pool, lines.count, grain, f);
+}
+
+enum class Tie : uint8_t { kFirst, kLast };
+
+// NaN beats all but NaN.
+template <class T>
+bool beats(Goal goal, T a, T b) {
+  if (a != a) return b == b;
+  return goal == Goal::kLargest ? a > b : a < b;
+}
+
+template <class T>
+int64_t extremum_of(Goal goal, Tie tie, const T* x, int64_t length, int64_t stride) {
+  int64_t best = 0;
+  for (int64_t i = 1; i < length; ++i) {
+    const T a = x[i * stride], b = x[best * stride];
+    if (tie == Tie::kFirst ? beats(goal, a, b) : !beats(goal, b, a)) best = i;
+  }
+  return best;
+}
+
+void run_arg(Goal goal, const KernelRequest& request, CpuContext& context) {
+  const Lines lines(request);
+  const Tie tie = request.node->get_int("select_last_index", 0) != 0 ? Tie::kLast : Tie::kFirst;
+  dispatch_number(request.in[0].dtype, [&]<class T>() {
+    for_lines(context, lines, [&](int64_t begin, int64_t end) {
+      for (int64_t line = begin; line < end; ++line) {
+        const T* x = context.in<T>(0) + lines.first(line);
+        context.out<int64_t>(0)[line] = extremum_of(goal, tie, x, lines.length, lines.inner);
+      }
+    });
+  });
+}
+
+// a stands before b; NaN counts as larger than everything.
+template <class T>
+bool before(Goal goal, T a, T b) {
+  if (a != a || b != b) return goal == Goal::kLargest ? a != a && b == b : a == a && b != b;
+  return goal == Goal::kLargest ? a > b : a < b;
+}
+
+void run_top_k(const KernelRequest& request, CpuContext& context) {
+  const Lines lines(request);
+  const Goal goal = request.node->get_int("largest", 1) != 0 ? Goal::kLargest : Goal::kSmallest;
+  const int64_t k = request.ints(1).at(0);
+  dispatch_number(request.in[0].dtype, [&]<class T>() {
+    for_lines(context, lines, [&](int64_t begin, int64_t end) {
+      std::vector<int64_t> order(lines.length);
+      for (int64_t line = begin; line < end; ++line) {
+        const T* x = context.in<T>(0) + lines.first(line);
+        std::iota(order.begin(), order.end(), 0);
+        std::partial_sort(order.begin(), order.begin() + k, order.end(), [&](int64_t a, int64_t b) {
+          const T u = x[a * lines.inner], v = x[b * lines.inner];
+          return before(goal, u, v) || (!before(goal, v, u) && a < b);
+        });
+        const int64_t to = line / lines.inner * k * lines.inner + line % lines.inner;
+        for (int64_t i = 0; i < k; ++i) {
+          const int64_t at = to + i * lines.inner;
+          if (T* values = context.out<T>(0)) values[at] = x[order[i] * lines.inner];
+          if (auto* indices = context.out<int64_t>(1)) indices[at] = order[i];
+        }
+      }
+    });
+  });
+}
+
+void add(KernelRegistry& kernels, const char* op, KernelFunction run) {
+  KernelDef def;
+  def.op = op;
+  def.name = "search.ref";
+  def.declines = {unless_numbers()};
+  def.create = simple_kernel(std::move(run));
+  kernels.add(std::move(def));
+}
+
+}  // namespace
+
+void register_search_cpu(KernelRegistry& kernels) {
+  for (const Goal goal : {Goal::kLargest, Goal::kSmallest}) {
+    add(kernels, goal == Goal::kLargest ? "ArgMax" : "ArgMin",
+        [goal](const KernelRequest& request, CpuContext& context) {
+          run_arg(goal, request, context);
+        });
+  }
+  add(kernels, "TopK", run_top_k);
+}
+
+}  // namespace sardonyx::ops
