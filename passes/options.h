@@ -95,7 +95,7 @@ struct PipelineOptions {
   int64_t block = -1;
   // -1 chosen by the target, 0 plain everywhere, 16: lanes wherever a kernel allows.
   int64_t lanes = -1;
-  std::vector<std::string> skip;  // passes that are left out: experiments
+  std::vector<std::string> skip;  // optional passes that are left out: experiments
   bool direct_only = false;     // --direct-only: no kernel that rounds in another basis (Winograd)
   bool reference_only = false;  // only reference kernels (the oracle of whole-graph tests)
   // Kernels of an earlier run, as in Plan::kernels. Other nodes, and those whose kernel can't serve

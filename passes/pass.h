@@ -102,10 +102,14 @@ void require_supported(const PassContext& context, const std::vector<graph::Valu
 // Returns whether it changed the graph.
 using PassFunction = bool (*)(graph::Graph&, PassContext&);
 
+// kOptional: a graph without it computes the same, or something that can be looked at.
+enum class Need : uint8_t { kNeeded, kOptional };
+
 struct Pass {
   std::string_view name;
   PassFunction run = nullptr;
   std::string_view doc;  // what it ensures
+  Need need = Need::kNeeded;
 };
 
 // All passes of passes.def, in its order. nullptr when the name is unknown.

@@ -12,7 +12,9 @@
 namespace sardonyx::passes {
 
 #define PASS(name, doc) bool name(graph::Graph& graph, PassContext& context);
+#define OPTIONAL_PASS(name, doc) PASS(name, doc)
 #include "passes/passes.def"
+#undef OPTIONAL_PASS
 #undef PASS
 
 std::vector<std::string*> PassContext::sums() {
@@ -23,8 +25,10 @@ std::vector<std::string*> PassContext::sums() {
 
 const std::vector<Pass>& all_passes() {
   static const std::vector<Pass> passes = {
-#define PASS(name, doc) {#name, name, doc},
+#define PASS(name, doc) {#name, name, doc, Need::kNeeded},
+#define OPTIONAL_PASS(name, doc) {#name, name, doc, Need::kOptional},
 #include "passes/passes.def"
+#undef OPTIONAL_PASS
 #undef PASS
   };
   return passes;
@@ -48,6 +52,19 @@ const Pass& pass_or_throw(std::string_view name) {
     hint += (hint.empty() ? "; did you mean " : ", ") + near;
   }
   throw Error("there is no pass '{}'{}", name, hint);
+}
+
+void check_skips(const std::vector<std::string>& skip) {
+  std::string optional;
+  for (const Pass& pass : all_passes()) {
+    if (pass.need == Need::kOptional)
+      optional += (optional.empty() ? "" : ", ") + std::string(pass.name);
+  }
+  for (const std::string& name : skip) {
+    if (pass_or_throw(name).need == Need::kOptional) continue;
+    throw Error("--skip-pass {}: nothing meaningful is left without it; can be left out: {}", name,
+                optional);
+  }
 }
 
 // What can't be run is often the cause of what a later pass trips over, so both are said. An error
@@ -75,7 +92,7 @@ bool with_pass(const Pass& pass, const PassContext& context, Body&& body) {
 
 void run_pipeline(graph::Graph& graph, PassContext& context, const Pipeline& pipeline,
                   const Instruments& instruments) {
-  for (const std::string& name : context.options.skip) pass_or_throw(name);
+  check_skips(context.options.skip);
   int done = 0;
   for (const PipelineEntry& entry : pipeline) {
     if (instruments.stop_after >= 0 && done >= instruments.stop_after) return;

@@ -32,7 +32,7 @@ struct Instruments {
 };
 
 // Internal errors, and with SARDONYX_LOG=debug all, gain "while running pass NAME". Throws Error
-// for an unknown pass, with near names.
+// for an unknown pass, with near names, and where options.skip names one that is needed.
 void run_pipeline(graph::Graph& graph, PassContext& context, const Pipeline& pipeline,
                   const Instruments& instruments = {});
 

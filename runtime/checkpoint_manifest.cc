@@ -122,6 +122,7 @@ Json to_json(const RunState& run) {
   json["skipped_steps"] = run.skipped;
   json["skipped_in_a_row"] = run.skipped_in_row;
   json["best"] = to_json(run.best);
+  json["best_regular"] = to_json(run.best_regular);
   return json;
 }
 void read_run(const Json& json, RunState& run) {
@@ -134,6 +135,7 @@ void read_run(const Json& json, RunState& run) {
   run.skipped = json.at("skipped_steps").get<int64_t>();
   run.skipped_in_row = json.at("skipped_in_a_row").get<int64_t>();
   run.best = best_evaluation(json.at("best"));
+  run.best_regular = best_evaluation(json.at("best_regular"));
 }
 
 Manifest read(const Json& json) {

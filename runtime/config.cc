@@ -123,6 +123,7 @@ SessionOptions session_options(const Flags& flags) {
   pipeline.loss = loss_options(flags);
   pipeline.optimizer = optimizer_options(flags);
   pipeline.reduce = reduce_options(flags);
+  pipeline.direct_only = flags.direct_only;
   pipeline.skip = flags.skip_passes;
   pipeline.trainable.freeze = flags.freeze;
   pipeline.trainable.train = flags.train;
@@ -134,7 +135,7 @@ SaveOptions save_options(const Flags& flags) {
   if (flags.keep_training_form) options.form = SaveForm::kAsInFile;
   if (flags.save_weights.empty()) return options;
   check_choice("--save-weights", flags.save_weights, {"averages", "last"});
-  if (!flags.ema) throw UsageError("--save-weights goes with --ema, which keeps averages");
+  if (flags.ema == 0) throw UsageError("--save-weights goes with --ema, which keeps averages");
   if (flags.save.empty() && flags.save_best.empty()) {
     throw UsageError("--save-weights goes with --save or --save-best");
   }
@@ -147,13 +148,13 @@ LrSchedule lr_schedule(const Flags& flags) {
 }
 
 Augment augment_options(const Flags& flags) {
-  if (flags.augment.empty()) return {};
+  if (flags.augment.empty() || flags.augment == "none") return {};
   return as_usage("--augment", [&] { return parse_augment(flags.augment); });
 }
 
 AdaptOptions adapt_options(const Flags& flags) {
   AdaptOptions options;
-  if (!flags.normalize.empty()) {
+  if (!flags.normalize.empty() && flags.normalize != "none") {
     options.normalize = as_usage("--normalize", [&] { return parse_normalize(flags.normalize); });
   }
   options.scale = flags.raw_pixels ? PixelScale::kRaw : PixelScale::kUnit;

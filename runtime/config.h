@@ -43,7 +43,8 @@ struct Flags {
   double momentum = 0, dampening = 0;
   bool nesterov = false;
   std::string betas;  // "A,B"
-  std::optional<double> eps, clip_norm, clip_value, ema;
+  std::optional<double> eps;
+  double clip_norm = 0, clip_value = 0, ema = 0;  // 0: none
   std::vector<std::string> groups, no_decay;
   std::string schedule, warmup, lr_scaling = "none";
   std::optional<int64_t> base_batch;
@@ -63,7 +64,7 @@ struct Flags {
   std::optional<int64_t> keep;
   bool resume = false;
   int64_t eval_every = 1;
-  std::optional<int64_t> early_stop;
+  int64_t early_stop = 0;  // epochs; 0: never
   bool json = false;
 };
 

@@ -33,27 +33,28 @@ void expect_parts(const std::string& schedule, size_t found, size_t least, size_
 
 }  // namespace
 
-LrSchedule::Time LrSchedule::parse_time(const std::string& text, const char* flag, bool in_epochs) {
+LrSchedule::Time LrSchedule::parse_time(const std::string& text, const char* flag, Unit unit) {
   std::string number = text;
-  for (const auto& [suffix, epochs] : {std::pair{"steps", false}, {"epochs", true}}) {
+  for (const auto& [suffix, said] : {std::pair{"steps", Unit::kSteps}, {"epochs", Unit::kEpochs}}) {
     if (!number.ends_with(suffix)) continue;
     number.resize(number.size() - std::string(suffix).size());
-    in_epochs = epochs;
+    unit = said;
     break;
   }
   const auto count = parse_number(number);
-  if (!count || !(*count > 0.0) || (!in_epochs && *count != std::floor(*count))) {
+  const bool whole = unit == Unit::kEpochs || (count && *count == std::floor(*count));
+  if (!count || !(*count > 0.0) || !whole) {
     throw UsageError(
         "{} '{}': expected a positive number of steps or epochs, such as 500steps or 5epochs", flag,
         text);
   }
-  return {*count, in_epochs};
+  return {*count, unit};
 }
 
 LrSchedule LrSchedule::parse(const std::string& schedule, const std::string& warmup) {
   LrSchedule result;
-  if (!warmup.empty()) {
-    result.warmup_ = parse_time(warmup, "--warmup", /*in_epochs=*/false);
+  if (!warmup.empty() && warmup != "0" && warmup != "none") {
+    result.warmup_ = parse_time(warmup, "--warmup", Unit::kSteps);
     result.warmup_text_ = warmup;
   }
   if (schedule.empty()) return result;
@@ -65,7 +66,7 @@ LrSchedule LrSchedule::parse(const std::string& schedule, const std::string& war
                                               : split(schedule.substr(colon + 1), ',');
   const auto take_times = [&] {
     for (size_t i = 0; i + 1 < values.size(); ++i) {
-      result.times_.push_back(parse_time(values[i], "--schedule", /*in_epochs=*/true));
+      result.times_.push_back(parse_time(values[i], "--schedule", Unit::kEpochs));
     }
     result.gamma_ = gamma_of(values.back(), schedule);
   };
@@ -105,7 +106,7 @@ void LrSchedule::set_length(int64_t steps_per_epoch, int64_t total_steps) {
 }
 
 int64_t LrSchedule::steps(const Time& time) const {
-  const double scale = time.in_epochs ? static_cast<double>(steps_per_epoch_) : 1.0;
+  const double scale = time.unit == Unit::kEpochs ? static_cast<double>(steps_per_epoch_) : 1.0;
   return std::max<int64_t>(1, std::llround(time.count * scale));
 }
 

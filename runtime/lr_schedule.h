@@ -19,7 +19,8 @@ namespace sardonyx::runtime {
 
 class LrSchedule {
  public:
-  // "step:30,0.1" and so on, "" is constant; warm-up "500", "500steps", "5epochs", "" is none.
+  // "step:30,0.1" and so on, "" is constant; warm-up "500", "500steps", "5epochs"; "", "0" and
+  // "none" are none.
   // Throws UsageError naming the flag, what was found and what is known.
   static LrSchedule parse(const std::string& schedule, const std::string& warmup);
 
@@ -35,12 +36,14 @@ class LrSchedule {
 
  private:
   enum class Kind : uint8_t { kConstant, kStep, kMultistep, kExponential, kCosine };
+  enum class Unit : uint8_t { kSteps, kEpochs };
   struct Time {
     double count = 0;
-    bool in_epochs = true;
+    Unit unit = Unit::kEpochs;
   };
 
-  static Time parse_time(const std::string& text, const char* flag, bool in_epochs);
+  // `unit`: of a bare number.
+  static Time parse_time(const std::string& text, const char* flag, Unit unit);
   int64_t steps(const Time& time) const;
   double factor(double base, int64_t step, int64_t warmup_steps) const;
 

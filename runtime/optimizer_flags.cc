@@ -16,10 +16,9 @@ void check_share(const char* flag, double value) {
   throw UsageError("{} {}: expected a number from 0 and below 1", flag, value);
 }
 
-void check_positive(const char* flag, const std::optional<double>& value) {
-  if (value && !(std::isfinite(*value) && *value > 0.0)) {
-    throw UsageError("{} {}: expected a number above 0", flag, *value);
-  }
+void check_bound(const char* flag, double value) {
+  if (std::isfinite(value) && value >= 0.0) return;
+  throw UsageError("{} {}: expected a number above 0, or 0 for none", flag, value);
 }
 
 // Flags that only another optimizer reads would be ignored.
@@ -86,6 +85,11 @@ passes::OptimizerGroup parse_group(const std::string& text, double lr) {
   return group;
 }
 
+// "none" takes back what a resumed run had.
+std::vector<std::string> given(const std::vector<std::string>& values) {
+  return values == std::vector<std::string>{"none"} ? std::vector<std::string>{} : values;
+}
+
 void set_no_decay(passes::OptimizerOptions& options, const std::vector<std::string>& parts) {
   for (const std::string& part : parts) {
     check_choice("--no-decay", part, {"norm", "bias"});
@@ -113,14 +117,13 @@ passes::OptimizerOptions optimizer_options(const Flags& flags) {
   if (flags.nesterov && (flags.momentum == 0 || flags.dampening != 0)) {
     throw UsageError("--nesterov needs a --momentum above 0 and no --dampening");
   }
-  check_positive("--clip-norm", flags.clip_norm);
-  check_positive("--clip-value", flags.clip_value);
-  if (flags.clip_norm && flags.clip_value) {
-    throw UsageError("--clip-norm {} and --clip-value {}: give one of them", *flags.clip_norm,
-                     *flags.clip_value);
+  check_bound("--clip-norm", flags.clip_norm);
+  check_bound("--clip-value", flags.clip_value);
+  if (flags.clip_norm != 0 && flags.clip_value != 0) {
+    throw UsageError("--clip-norm {} and --clip-value {}: give one of them", flags.clip_norm,
+                     flags.clip_value);
   }
-  if (flags.ema) check_share("--ema", *flags.ema);
-  check_positive("--ema", flags.ema);
+  check_share("--ema", flags.ema);
   passes::OptimizerOptions options;
   options.kind = flags.optimizer;
   options.momentum = flags.momentum;
@@ -130,11 +133,13 @@ passes::OptimizerOptions optimizer_options(const Flags& flags) {
   if (!flags.betas.empty()) set_betas(options, flags.betas);
   options.eps = flags.eps.value_or(options.eps);
   check_range("--eps", options.eps, 0.0, kAny);
-  options.clip_norm = flags.clip_norm.value_or(0.0);
-  options.clip_value = flags.clip_value.value_or(0.0);
-  for (const std::string& group : flags.groups) options.groups.push_back(parse_group(group, lr));
-  set_no_decay(options, flags.no_decay);
-  options.ema = flags.ema.value_or(0.0);
+  options.clip_norm = flags.clip_norm;
+  options.clip_value = flags.clip_value;
+  for (const std::string& group : given(flags.groups)) {
+    options.groups.push_back(parse_group(group, lr));
+  }
+  set_no_decay(options, given(flags.no_decay));
+  options.ema = flags.ema;
   return options;
 }
 

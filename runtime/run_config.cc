@@ -66,15 +66,17 @@ bool from_text(const std::string& text, std::optional<T>& value) {
 
 // --- the table
 
-// kRefused: the state of the run would mean something else. kNoticed: the steps that are left go
-// another way. kRounds: they are the same but for rounding.
-enum class Change : uint8_t { kRefused, kNoticed, kRounds };
+// kRefused: the state of the run would mean something else. kKeptOn: likewise when it is switched
+// on or off, since states come or go with it; else as kNoticed. kNoticed: the steps that are left
+// go another way. kRounds: they are the same but for rounding.
+enum class Change : uint8_t { kRefused, kKeptOn, kNoticed, kRounds };
 
 struct Setting {
   const char* flag;
   Change change;
   std::function<Text(const Flags&)> get;
   std::function<bool(Flags&, const std::string&)> set;
+  std::function<void(Flags&)> reset;  // to what it is when nobody sets it
 };
 
 // --- lists whose parts may hold any character: a backslash stands before a ; or \ of a part
@@ -109,14 +111,26 @@ Setting groups_setting(Change change) {
           [](Flags& flags, const std::string& text) {
             flags.groups = parted(text);
             return true;
-          }};
+          },
+          [](Flags& flags) { flags.groups.clear(); }};
 }
 
 template <class T>
 Setting setting(const char* flag, T Flags::*member, Change change) {
   return {
       flag, change, [member](const Flags& flags) { return to_text(flags.*member); },
-      [member](Flags& flags, const std::string& text) { return from_text(text, flags.*member); }};
+      [member](Flags& flags, const std::string& text) { return from_text(text, flags.*member); },
+      [member](Flags& flags) { flags.*member = Flags().*member; }};
+}
+
+// One that can be switched off in words, --clip-norm 0 or --augment none, which is the same as not
+// set.
+Setting switched(Setting setting) {
+  setting.get = [get = std::move(setting.get)](const Flags& flags) {
+    Text text = get(flags);
+    return text == "0" || text == "none" ? Text() : text;
+  };
+  return setting;
 }
 
 const std::vector<Setting>& settings() {
@@ -125,9 +139,9 @@ const std::vector<Setting>& settings() {
       setting("--data", &Flags::data, kNoticed),
       setting("--data-dir", &Flags::data_dir, kNoticed),
       setting("--data-layout", &Flags::data_axes, kNoticed),
-      setting("--normalize", &Flags::normalize, kNoticed),
+      switched(setting("--normalize", &Flags::normalize, kNoticed)),
       setting("--raw-pixels", &Flags::raw_pixels, kNoticed),
-      setting("--augment", &Flags::augment, kNoticed),
+      switched(setting("--augment", &Flags::augment, kNoticed)),
       setting("--drop-last", &Flags::drop_last, kRefused),
       setting("--shuffle", &Flags::shuffle, kRefused),
       setting("--epochs", &Flags::epochs, kNoticed),
@@ -150,20 +164,20 @@ const std::vector<Setting>& settings() {
       setting("--ignore-index", &Flags::ignore_index, kNoticed),
       setting("--optimizer", &Flags::optimizer, kRefused),
       setting("--lr", &Flags::lr, kNoticed),
-      setting("--momentum", &Flags::momentum, kNoticed),
+      switched(setting("--momentum", &Flags::momentum, kKeptOn)),
       setting("--dampening", &Flags::dampening, kNoticed),
       setting("--nesterov", &Flags::nesterov, kNoticed),
       setting("--betas", &Flags::betas, kNoticed),
       setting("--eps", &Flags::eps, kNoticed),
       setting("--weight-decay", &Flags::weight_decay, kNoticed),
-      groups_setting(kNoticed),
-      setting("--no-decay", &Flags::no_decay, kNoticed),
-      setting("--clip-norm", &Flags::clip_norm, kNoticed),
-      setting("--clip-value", &Flags::clip_value, kNoticed),
-      setting("--ema", &Flags::ema, kRefused),
+      switched(groups_setting(kNoticed)),
+      switched(setting("--no-decay", &Flags::no_decay, kNoticed)),
+      switched(setting("--clip-norm", &Flags::clip_norm, kNoticed)),
+      switched(setting("--clip-value", &Flags::clip_value, kNoticed)),
+      switched(setting("--ema", &Flags::ema, kKeptOn)),
       setting("--schedule", &Flags::schedule, kNoticed),
-      setting("--warmup", &Flags::warmup, kNoticed),
-      setting("--lr-scaling", &Flags::lr_scaling, kNoticed),
+      switched(setting("--warmup", &Flags::warmup, kNoticed)),
+      switched(setting("--lr-scaling", &Flags::lr_scaling, kNoticed)),
       setting("--base-batch", &Flags::base_batch, kNoticed),
       setting("--freeze", &Flags::freeze, kRefused),
       setting("--train", &Flags::train, kRefused),
@@ -175,7 +189,7 @@ const std::vector<Setting>& settings() {
       setting("--on-nan", &Flags::on_nan, kNoticed),
       setting("--check-replicas", &Flags::check_replicas, kNoticed),
       setting("--eval-every", &Flags::eval_every, kNoticed),
-      setting("--early-stop", &Flags::early_stop, kNoticed),
+      switched(setting("--early-stop", &Flags::early_stop, kNoticed)),
   };
   return all;
 }
@@ -191,18 +205,75 @@ bool is_given(const Flags& flags, const std::string& flag) {
   return flag == "--shuffle" && flags.given.contains("--no-shuffle");
 }
 
+const Setting& setting_of(const std::string& flag) {
+  return *std::ranges::find_if(settings(), [&](const Setting& s) { return flag == s.flag; });
+}
+
 bool driven_out(const Flags& flags, const std::string& flag) {
+  const auto takes_its_place = [&](const char* other) {
+    return is_given(flags, other) && setting_of(other).get(flags);
+  };
   for (const auto& [a, b] : kEither) {
-    if ((flag == a && is_given(flags, b)) || (flag == b && is_given(flags, a))) return true;
+    if ((flag == a && takes_its_place(b)) || (flag == b && takes_its_place(a))) return true;
   }
   return false;
 }
 
-Text find(const RunConfig& config, const std::string& flag) {
+// Old values that contradict a flag on the command line, or say nothing any more beside it. They
+// fall: nobody typed them.
+struct Fall {
+  const char* flag;
+  bool (*falls)(const Flags&);
+  const char* reason;
+};
+
+int64_t replicas_of(const Flags& flags) {
+  return flags.devices.empty() ? flags.replicas : static_cast<int64_t>(flags.devices.size());
+}
+
+constexpr Fall kFalls[] = {
+    {"--shares",
+     [](const Flags& f) {
+       return !f.shares.empty() && static_cast<int64_t>(f.shares.size()) != replicas_of(f);
+     },
+     "it was for another number of replicas"},
+    {"--threads", [](const Flags& f) { return f.threads > 0 && f.threads < replicas_of(f); },
+     "every replica needs one"},
+    {"--base-batch", [](const Flags& f) { return f.base_batch && f.lr_scaling == "none"; },
+     "there is no --lr-scaling any more"},
+    {"--nesterov", [](const Flags& f) { return f.nesterov && f.dampening != 0; },
+     "it doesn't go with --dampening"},
+    {"--dampening", [](const Flags& f) { return f.nesterov && f.dampening != 0; },
+     "it doesn't go with --nesterov"},
+    {"--early-stop", [](const Flags& f) { return f.early_stop > 0 && f.eval_every == 0; },
+     "there are no evaluations any more"},
+};
+
+void let_fall(Flags& flags, std::vector<std::string>& lines) {
+  for (const Fall& fall : kFalls) {
+    if (is_given(flags, fall.flag) || !fall.falls(flags)) continue;
+    const Setting& setting = setting_of(fall.flag);
+    lines.push_back(fmt::format("{} {} falls away: {}", fall.flag,
+                                support::escaped(setting.get(flags).value_or("")), fall.reason));
+    setting.reset(flags);
+  }
+}
+
+// As `setting` would say it. Throws Error for a value that isn't one.
+Text value_before(const Setting& setting, const RunConfig& config) {
   for (const auto& [name, value] : config) {
-    if (name == flag) return value;
+    if (name != setting.flag) continue;
+    Flags before;
+    if (setting.set(before, value)) return setting.get(before);
+    throw Error("the setting {} of the run has the value {}, which it can't have", setting.flag,
+                support::in_quotes(value));
   }
   return {};
+}
+
+bool is_refused(Change change, const Text& now, const Text& before) {
+  return change == Change::kRefused ||
+         (change == Change::kKeptOn && now.has_value() != before.has_value());
 }
 
 std::string difference(const Setting& setting, const Text& now, const Text& before) {
@@ -236,27 +307,28 @@ std::vector<std::string> take_over(Flags& flags, const RunConfig& config) {
   std::vector<std::string> noticed;
   std::string refused;
   for (const Setting& setting : settings()) {
-    const Text before = find(config, setting.flag);
+    const Text before = value_before(setting, config);
     if (is_given(flags, setting.flag)) {
       const Text now = setting.get(flags);
       if (now == before) continue;
       const std::string line = difference(setting, now, before);
-      if (setting.change == Change::kRefused) {
+      if (is_refused(setting.change, now, before)) {
         refused += "\n  " + line;
       } else {
         noticed.push_back(line);
       }
-    } else if (before && !driven_out(flags, setting.flag) && !setting.set(flags, *before)) {
-      throw Error("the setting {} of the run has the value {}, which it can't have", setting.flag,
-                  support::in_quotes(*before));
+    } else if (before && !driven_out(flags, setting.flag)) {
+      setting.set(flags, *before);
     }
   }
-  if (refused.empty()) return noticed;
-  throw Error(
-      "this can't change inside a run:{}\n  leave the flag out to go on as before, or begin "
-      "another "
-      "run in another folder",
-      refused);
+  if (!refused.empty()) {
+    throw Error(
+        "this can't change inside a run:{}\n  leave the flag out to go on as before, or begin "
+        "another run in another folder",
+        refused);
+  }
+  let_fall(flags, noticed);
+  return noticed;
 }
 
 std::vector<std::string> run_config_flags() {

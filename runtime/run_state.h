@@ -37,8 +37,10 @@ struct RunState {
   double seconds = 0;          // of the finished epochs
   int64_t skipped = 0;         // steps, by --on-nan skip
   int64_t skipped_in_row = 0;  // up to the last step
-  // By the evaluations that any longer run makes too, not by one that only the run's end brought.
-  BestEvaluation best;
+  BestEvaluation best;         // so far: what the file of --save-best holds
+  // Without evaluations that only the end of a run brought, which a longer run doesn't make: early
+  // stop goes by this one.
+  BestEvaluation best_regular;
   friend bool operator==(const RunState&, const RunState&) = default;
 };
 

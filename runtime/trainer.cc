@@ -111,14 +111,18 @@ TrainerOptions trainer_options(const Flags& flags, int64_t baked) {
   options.eval_every = flags.eval_every;
   options.check_replicas = flags.check_replicas;
   options.most_skips = most_skips(flags);
-  options.early_stop = flags.early_stop.value_or(0);
-  if (flags.early_stop && *flags.early_stop < 1) {
-    throw UsageError("--early-stop {}: expected at least 1", *flags.early_stop);
+  options.early_stop = flags.early_stop;
+  if (flags.early_stop < 0) {
+    throw UsageError("--early-stop {}: expected a number of epochs, or 0 for never",
+                     flags.early_stop);
   }
-  if (flags.early_stop) options.judged_by = "--early-stop";
-  if (!flags.save_best.empty()) options.judged_by = "--save-best";
-  if (!options.judged_by.empty() && options.eval_every == 0) {
-    throw UsageError("{} judges by evaluations, and --eval-every 0 makes none", options.judged_by);
+  std::vector<std::string> judges;
+  if (flags.early_stop > 0) judges.emplace_back("--early-stop");
+  if (!flags.save_best.empty()) judges.emplace_back("--save-best");
+  options.judged_by = join(judges, " and ");
+  if (!judges.empty() && options.eval_every == 0) {
+    throw UsageError("{} judge{} by evaluations, and --eval-every 0 makes none", options.judged_by,
+                     judges.size() == 1 ? "s" : "");
   }
   return options;
 }
@@ -196,7 +200,7 @@ bool Trainer::is_over() const {
   if (state_.step >= info_.total_steps) return true;
   const auto [epoch, position] = state_.position;
   if (options_.early_stop == 0 || position != 0 || epoch % options_.eval_every != 0) return false;
-  return epoch - state_.best.epoch.value_or(0) >= options_.early_stop;
+  return epoch - state_.best_regular.epoch.value_or(0) >= options_.early_stop;
 }
 
 // False: stopped before the epoch's end.
@@ -294,11 +298,10 @@ void Trainer::close_epoch(int64_t epoch, RunSummary& summary) {
   summary.seconds_per_epoch = (state_.seconds + record.seconds) / static_cast<double>(epoch);
   const bool whole = state_.position.position == 0;
   if (wants_evaluation(epoch)) {
-    BestEvaluation best = state_.best;
-    record.best = take(best, record);
-    summary.best_test_accuracy = best.accuracy;
-    summary.best_epoch = best.epoch;
-    if (whole && epoch % options_.eval_every == 0) state_.best = best;
+    record.best = take(state_.best, record);
+    summary.best_test_accuracy = state_.best.accuracy;
+    summary.best_epoch = state_.best.epoch;
+    if (whole && epoch % options_.eval_every == 0) take(state_.best_regular, record);
   }
   if (whole) {
     state_.seconds += record.seconds;

@@ -35,7 +35,7 @@ struct TrainerOptions {
   Tail tail = Tail::kKeep;
   int64_t eval_every = 1;      // epochs; the last one is always evaluated; 0: none is
   int64_t early_stop = 0;      // epochs without a better evaluation that end the run; 0: none do
-  std::string judged_by;       // the flag that needs evaluations, for messages; "": none does
+  std::string judged_by;       // the flags that need evaluations, for messages; "": none does
   int64_t most_skips = 0;      // steps in a row that --on-nan skip leaves out; then it is an error
   int64_t check_replicas = 0;  // steps between two comparisons of all states; 0: never
 };

@@ -147,9 +147,9 @@ std::string optimizer_flags(const runtime::Flags& flags) {
   if (flags.eps) text += fmt::format(" --eps {:.6g}", *flags.eps);
   for (const std::string& group : flags.groups) text += fmt::format(" --group '{}'", group);
   if (!flags.no_decay.empty()) text += " --no-decay " + runtime::join(flags.no_decay, ",");
-  if (flags.clip_norm) text += fmt::format(" --clip-norm {:.6g}", *flags.clip_norm);
-  if (flags.clip_value) text += fmt::format(" --clip-value {:.6g}", *flags.clip_value);
-  if (flags.ema) text += fmt::format(" --ema {:.6g}", *flags.ema);
+  if (flags.clip_norm != 0) text += fmt::format(" --clip-norm {:.6g}", flags.clip_norm);
+  if (flags.clip_value != 0) text += fmt::format(" --clip-value {:.6g}", flags.clip_value);
+  if (flags.ema != 0) text += fmt::format(" --ema {:.6g}", flags.ema);
   if (!flags.schedule.empty()) text += " --schedule " + flags.schedule;
   if (!flags.warmup.empty()) text += " --warmup " + flags.warmup;
   if (flags.dtype != "f32") text += " --dtype " + flags.dtype;

@@ -46,10 +46,10 @@ void check_files(const Flags& flags) {
 
 void advise(const Flags& flags, const TrainerOptions& options) {
   if (flags.lr_scaling != "none") {
-    support::notice("--lr-scaling {}: lr {} for a batch of {} becomes {:.6g} for {}{}",
-                    flags.lr_scaling, learning_rate(flags), flags.base_batch.value_or(0),
-                    options.lr, options.batch.batch,
-                    flags.warmup.empty() ? "; large rates start better with --warmup 5epochs" : "");
+    support::notice(
+        "--lr-scaling {}: lr {} for a batch of {} becomes {:.6g} for {}{}", flags.lr_scaling,
+        learning_rate(flags), flags.base_batch.value_or(0), options.lr, options.batch.batch,
+        options.schedule.warms_up() ? "" : "; large rates start better with --warmup 5epochs");
   }
 }
 

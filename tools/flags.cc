@@ -80,7 +80,7 @@ void add_data_flags(CLI::App& app, Flags& flags) {
          "nchw or nhwc, for arrays that don't say")
       ->group(kGroup);
   app.add_option("--normalize", flags.normalize,
-                 "MEAN,STD (or one of each per channel) after scaling to 0..1")
+                 "MEAN,STD (or one of each per channel) after scaling to 0..1; none")
       ->group(kGroup);
   app.add_flag("--raw-pixels", flags.raw_pixels, "uint8 data as 0..255 instead of 0..1")
       ->group(kGroup);
@@ -151,8 +151,11 @@ void add_optimizer_flags(CLI::App& app, Flags& flags) {
       ->allow_extra_args(false)
       ->group(kGroup);
   add_list(app, "--no-decay", flags.no_decay, "norm, bias or both: no weight decay there", kGroup);
-  add_real(app, "--clip-norm", flags.clip_norm, "largest norm of the gradient")->group(kGroup);
-  add_real(app, "--clip-value", flags.clip_value, "largest element of the gradient")->group(kGroup);
+  add_real(app, "--clip-norm", flags.clip_norm, "largest norm of the gradient (default 0: any)")
+      ->group(kGroup);
+  add_real(app, "--clip-value", flags.clip_value,
+           "largest element of the gradient (default 0: any)")
+      ->group(kGroup);
   add_real(app, "--ema", flags.ema,
            "decay of averaged weights, which evaluation and --save then take")
       ->group(kGroup);
@@ -160,7 +163,8 @@ void add_optimizer_flags(CLI::App& app, Flags& flags) {
                  "constant, step:EVERY,GAMMA, multistep:T1,T2,GAMMA, exponential:GAMMA, "
                  "cosine[:MIN]; times are epochs, or steps as in 500steps")
       ->group(kGroup);
-  app.add_option("--warmup", flags.warmup, "N[steps|epochs] of linear growth from near 0")
+  app.add_option("--warmup", flags.warmup,
+                 "N[steps|epochs] of linear growth from near 0 (default 0: none)")
       ->group(kGroup);
   app.add_option("--lr-scaling", flags.lr_scaling, "none, linear or sqrt in batch / base batch")
       ->group(kGroup);
@@ -197,10 +201,10 @@ void add_length_flags(CLI::App& app, Flags& flags) {
   add_whole(app, "--epochs", flags.epochs, 1, kMostCount, "times through the data (default 1)")
       ->group("Length");
   add_whole(app, "--steps", flags.steps, 1, kMostSteps, "instead of --epochs")->group("Length");
-  add_whole(app, "--early-stop", flags.early_stop, 1, kMostCount,
-            "end after so many epochs without a better test accuracy (or loss)")
+  add_whole(app, "--early-stop", flags.early_stop, 0, kMostCount,
+            "end after so many epochs without a better test accuracy (or loss); 0: never")
       ->group("Length");
-  app.add_option("--augment", flags.augment, "crop:PIXELS, flip or both: crop:4,flip")
+  app.add_option("--augment", flags.augment, "crop:PIXELS, flip or both: crop:4,flip; none")
       ->group("Data");
   app.add_flag("--drop-last", flags.drop_last, "leave out a short last batch")->group("Data");
   CLI::Option* shuffle =
@@ -252,8 +256,8 @@ void add_json_flag(CLI::App& app, Flags& flags) {
 }
 
 void add_experiment_flags(CLI::App& app, Flags& flags) {
-  add_list(app, "--skip-pass", flags.skip_passes, "leave a pass out, to see what it is for",
-           "Experiments");
+  add_list(app, "--skip-pass", flags.skip_passes,
+           "leave an optional pass out, to see what it is for", "Experiments");
 }
 
 void add_graph_flags(CLI::App& app, Flags& flags) {

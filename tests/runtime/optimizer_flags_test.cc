@@ -116,18 +116,20 @@ TEST(OptimizerFlags, groups_say_what_is_wrong_with_them) {
 
 TEST(OptimizerFlags, clipping_and_averages_have_their_ranges) {
   Flags flags;
-  flags.clip_norm = 0;
-  EXPECT_EQ(refusal(flags), "--clip-norm 0: expected a number above 0");
+  flags.clip_norm = -2;
+  EXPECT_EQ(refusal(flags), "--clip-norm -2: expected a number above 0, or 0 for none");
   flags = {};
   flags.clip_value = -1;
-  EXPECT_EQ(refusal(flags), "--clip-value -1: expected a number above 0");
+  EXPECT_EQ(refusal(flags), "--clip-value -1: expected a number above 0, or 0 for none");
+  flags.clip_value = 1;
+  EXPECT_EQ(refusal(flags), "no error");  // --clip-norm 0 is none
   flags.clip_norm = flags.clip_value = 1;
   EXPECT_EQ(refusal(flags), "--clip-norm 1 and --clip-value 1: give one of them");
   flags = {};
   flags.ema = 1;
   EXPECT_EQ(refusal(flags), "--ema 1: expected a number from 0 and below 1");
-  flags.ema = 0;
-  EXPECT_EQ(refusal(flags), "--ema 0: expected a number above 0");
+  flags.ema = -0.5;
+  EXPECT_EQ(refusal(flags), "--ema -0.5: expected a number from 0 and below 1");
   flags = {};
   flags.no_decay = {"biases"};
   EXPECT_EQ(refusal(flags),

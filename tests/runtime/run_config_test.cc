@@ -92,6 +92,132 @@ TEST(RunConfig, one_of_two_flags_that_exclude_each_other_drives_out_the_old_one)
   EXPECT_FALSE(flags.accumulate);
 }
 
+// A run on two replicas, with all that depends on their number.
+Flags on_two() {
+  Flags flags = earlier();
+  flags.replicas = 2;
+  flags.shares = {"3", "1"};
+  flags.lr_scaling = "linear";
+  flags.base_batch = 64;
+  return flags;
+}
+
+TEST(RunConfig, shares_and_threads_fall_with_the_replicas_that_they_were_for) {
+  Flags one = given({"--replicas"});
+  EXPECT_EQ(take_over(one, run_config(on_two())),
+            (Lines{"--replicas is 1 now, 2 before: the steps are the same to rounding",
+                   "--shares 3,1 falls away: it was for another number of replicas"}));
+  EXPECT_EQ(one.shares, Lines());
+  EXPECT_EQ(one.threads, 2);
+
+  Flags four = given({"--devices"});
+  four.devices = {"cpu", "cpu", "cpu", "cpu"};
+  EXPECT_EQ(take_over(four, run_config(on_two())),
+            (Lines{"--devices is cpu,cpu,cpu,cpu now, not set: the steps are the same to rounding",
+                   "--shares 3,1 falls away: it was for another number of replicas",
+                   "--threads 2 falls away: every replica needs one"}));
+  EXPECT_EQ(four.shares, Lines());
+  EXPECT_EQ(four.threads, 0);
+  EXPECT_NO_THROW(session_options(four));
+  EXPECT_NO_THROW(batch_setup(four, -1));
+}
+
+TEST(RunConfig, shares_stay_with_as_many_replicas_under_another_name) {
+  Flags flags = given({"--devices"});
+  flags.devices = {"cpu", "cpu"};
+  EXPECT_EQ(take_over(flags, run_config(on_two())),
+            Lines{"--devices is cpu,cpu now, not set: the steps are the same to rounding"});
+  EXPECT_EQ(flags.shares, (Lines{"3", "1"}));
+  EXPECT_EQ(flags.threads, 2);
+}
+
+TEST(RunConfig, what_is_typed_never_falls) {
+  Flags flags = given({"--replicas", "--threads", "--shares"});
+  flags.replicas = 3;
+  flags.threads = 2;
+  flags.shares = {"1", "1"};
+  take_over(flags, run_config(on_two()));
+  EXPECT_EQ(flags.shares.size(), 2u);
+  EXPECT_EQ(error_of([&] { session_options(flags); }),
+            "--threads 2: 3 replicas need at least one each");
+}
+
+TEST(RunConfig, other_values_fall_with_the_flag_that_they_went_with) {
+  Flags scaling = given({"--lr-scaling"});
+  EXPECT_EQ(take_over(scaling, run_config(on_two())),
+            (Lines{"--lr-scaling is not set now, linear before",
+                   "--base-batch 64 falls away: there is no --lr-scaling any more"}));
+  EXPECT_EQ(base_lr(scaling, 256), 0.1 + 0.2);
+
+  Flags dampened = given({"--dampening"});
+  dampened.dampening = 0.5;
+  EXPECT_EQ(take_over(dampened, run_config(earlier())),
+            (Lines{"--dampening is 0.5 now, 0 before",
+                   "--nesterov true falls away: it doesn't go with --dampening"}));
+  EXPECT_FALSE(dampened.nesterov);
+
+  Flags unjudged = given({"--eval-every"});
+  unjudged.eval_every = 0;
+  EXPECT_EQ(take_over(unjudged, run_config(earlier())),
+            (Lines{"--eval-every is 0 now, 1 before",
+                   "--early-stop 5 falls away: there are no evaluations any more"}));
+  EXPECT_EQ(unjudged.early_stop, 0);
+}
+
+TEST(RunConfig, what_was_on_can_be_switched_off) {
+  Flags before = earlier();
+  before.augment = "crop:4";
+  before.warmup = "5epochs";
+  Flags flags = given({"--clip-norm", "--early-stop", "--warmup", "--augment", "--group",
+                       "--no-decay", "--nesterov"});
+  flags.warmup = "0";
+  flags.augment = "none";
+  flags.groups = flags.no_decay = {"none"};
+  const std::vector<std::string> lines = take_over(flags, run_config(before));
+  EXPECT_EQ(lines.size(), 7u);
+  EXPECT_EQ(lines[0], "--augment is not set now, crop:4 before");
+  const RunConfig left = run_config(flags);
+  for (const auto& [flag, value] : left) {
+    EXPECT_FALSE(flags.given.contains(flag) && flag != "--nesterov") << flag << " " << value;
+  }
+  EXPECT_FALSE(flags.nesterov);
+  // Off before and off now.
+  Flags again = flags;
+  EXPECT_EQ(take_over(again, left), Lines());
+}
+
+TEST(RunConfig, off_does_not_drive_out_the_other_one_of_two) {
+  Flags before = earlier();
+  before.clip_norm = 0;
+  before.clip_value = 2;
+  Flags flags = given({"--clip-norm"});
+  EXPECT_EQ(take_over(flags, run_config(before)), Lines());
+  EXPECT_EQ(flags.clip_value, 2);
+}
+
+TEST(RunConfig, momentum_and_averages_may_change_but_not_come_or_go) {
+  Flags before = earlier();
+  before.ema = 0.9;
+  Flags other = given({"--momentum", "--ema"});
+  other.momentum = 0.5;
+  other.ema = 0.99;
+  EXPECT_EQ(take_over(other, run_config(before)),
+            (Lines{"--momentum is 0.5 now, 0.9 before", "--ema is 0.99 now, 0.9 before"}));
+  const std::string rest =
+      "\n  leave the flag out to go on as before, or begin another run in another folder";
+  Flags off = given({"--momentum", "--ema"});
+  EXPECT_EQ(error_of([&] { take_over(off, run_config(before)); }),
+            "this can't change inside a run:\n  --momentum is not set now, 0.9 before\n  --ema is "
+            "not set now, 0.9 before" +
+                rest);
+  before.momentum = before.ema = 0;
+  before.nesterov = false;
+  Flags on = given({"--momentum"});
+  on.momentum = 0.9;
+  EXPECT_EQ(error_of([&] { take_over(on, run_config(before)); }),
+            "this can't change inside a run:\n  --momentum is 0.9 now, not set" + rest);
+}
+
 TEST(RunConfig, all_that_can_not_change_is_listed_at_once) {
   Flags flags = given({"--batch", "--seed", "--shuffle", "--lr"});
   flags.batch = 128;

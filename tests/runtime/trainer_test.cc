@@ -247,7 +247,35 @@ TEST(Trainer, borders_lie_behind_steps_and_behind_the_records_of_an_epoch) {
   EXPECT_EQ(borders[3].best.accuracy, result.recorder.epochs[0].test_accuracy);
   // The run's end evaluates inside an epoch; a longer run would not have done that.
   EXPECT_EQ(borders[5].sums.steps, 2);
-  EXPECT_EQ(borders[5].best, borders[3].best);
+  EXPECT_EQ(borders[5].best_regular, borders[3].best);
+}
+
+TEST(Trainer, an_evaluation_of_the_run_s_end_stays_the_best_when_the_run_goes_on) {
+  Flags flags = small_run();
+  flags.steps = 6;  // 4 + 2
+  const Result first = train(flags);
+  ASSERT_TRUE(first.recorder.epochs[1].best);
+  EXPECT_EQ(first.recorder.borders[5].best.accuracy, first.recorder.epochs[1].test_accuracy);
+  flags.steps = 12;
+  flags.lr = 0;  // the epochs that follow are as good, not better
+  const Result longer = train_on(flags, {.left = &first});
+  ASSERT_EQ(longer.recorder.epochs.size(), 2u);
+  for (const EpochRecord& epoch : longer.recorder.epochs) {
+    EXPECT_EQ(epoch.test_accuracy, first.recorder.epochs[1].test_accuracy);
+    EXPECT_FALSE(epoch.best);
+  }
+  EXPECT_EQ(longer.summary.best_epoch, 2);
+}
+
+TEST(Trainer, early_stop_goes_by_evaluations_that_a_longer_run_makes_too) {
+  Flags flags = small_run();
+  flags.steps = 6;
+  const Result first = train(flags);
+  flags.steps = 40;
+  flags.lr = 0;
+  flags.early_stop = 2;
+  // As good as the end of the first run, so epoch 2 is better than epoch 1 and 4 is the last.
+  EXPECT_EQ(train_on(flags, {.left = &first}).summary.step, 16);
 }
 
 TEST(Trainer, nothing_is_left_to_do_behind_the_last_step) {
@@ -414,6 +442,13 @@ TEST(Trainer, what_judges_epochs_needs_evaluations) {
   flags.eval_every = 0;
   EXPECT_EQ(error_of([&] { trainer_options(flags, -1); }),
             "--early-stop judges by evaluations, and --eval-every 0 makes none");
+  flags.save_best = "best.onnx";
+  EXPECT_EQ(error_of([&] { trainer_options(flags, -1); }),
+            "--early-stop and --save-best judge by evaluations, and --eval-every 0 makes none");
+  flags.early_stop = 0;
+  EXPECT_EQ(trainer_options(small_run(), -1).judged_by, "");
+  flags.eval_every = 1;
+  EXPECT_EQ(trainer_options(flags, -1).judged_by, "--save-best");
 }
 
 TEST(Trainer, a_baked_batch_is_the_default_and_needs_whole_batches) {
