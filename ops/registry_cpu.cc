@@ -1,12 +1,16 @@
 // Builds the registry of CPU kernels from ops.def. CMake picks registry_cuda.cc or
 // registry_no_cuda.cc beside it.
+#include <utility>
+
 #include "ops/core/kernel.h"
 #include "ops/registry.h"
 
 namespace sardonyx::ops {
 
-const KernelRegistry& KernelRegistry::get() {
-  static const KernelRegistry registry = [] {
+namespace {
+
+KernelRegistry& all_kernels() {
+  static KernelRegistry registry = [] {
     KernelRegistry r;
 #define ROOM(name) register_##name##_cpu(r);
 #define VIEW_ROOM(name)
@@ -17,5 +21,11 @@ const KernelRegistry& KernelRegistry::get() {
   }();
   return registry;
 }
+
+}  // namespace
+
+const KernelRegistry& KernelRegistry::get() { return all_kernels(); }
+
+void KernelRegistry::extend(KernelDef kernel) { all_kernels().add(std::move(kernel)); }
 
 }  // namespace sardonyx::ops

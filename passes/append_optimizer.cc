@@ -76,8 +76,10 @@ class OptimizerAppender {
     Node* node =
         b_.node(ops::kDomain, "GradScale", inputs, {"grad_scale", "grad_norm"}, attributes);
     scale_ = node->output(0);
+    context_.grad_scale = scale_->name;
     context_.grad_norm = node->output(1)->name;
     graph_.add_output(node->output(1));
+    graph_.add_output(scale_);
   }
 
   // Gradients that lie in one bucket are measured by one node.

@@ -73,8 +73,9 @@ struct PassContext {
   std::string loss_sum, loss_weight;  // by append_loss
   std::string correct, correct_top5;  // rows with the right class (class losses), by append_loss
   std::string logits;                 // what the loss reads, by append_loss
-  // Inputs that passes added, and the norm of the gradient: a file may use these names itself.
-  std::string labels, learning_rate, grad_norm;  // by append_loss, append_optimizer
+  // Inputs that passes added, the norm of the gradient, and its factor, which is NaN in a step that
+  // changes no state: a file may use these names itself.
+  std::string labels, learning_rate, grad_norm, grad_scale;  // by append_loss, append_optimizer
 
   // The names of the loss sum, its weight and the count of correct rows, as far as there are any:
   // what is added up over micro-batches and replicas beside the gradients.

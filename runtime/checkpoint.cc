@@ -47,10 +47,6 @@ void remove_tree(const fs::path& path) {
   if (error) throw Error("{}: cannot be removed: {}", escaped(path.string()), error.message());
 }
 
-std::string_view as_text(std::span<const std::byte> bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
-
 // The step of "step-00000123"; nullopt for any other name.
 std::optional<int64_t> step_of(const std::string& name) {
   if (!name.starts_with(kWhole)) return {};
@@ -109,6 +105,7 @@ CheckpointFolder::CheckpointFolder(fs::path folder) : folder_(std::move(folder))
   if (fresh && ::mkdir(folder_.c_str(), 0777) != 0) support::fail_to_write(folder_, errno);
   lock_ = lock(folder_);
   made_ = fresh;
+  if (fresh) support::sync_folder(fs::canonical(folder_).parent_path(), folder_);
   try_write();
   remove_leftovers();
 }

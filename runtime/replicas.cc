@@ -69,12 +69,12 @@ std::string Replicas::name() const {
   return size() == 1 ? one : fmt::format("{} x {}", one, size());
 }
 
-void Replicas::run(ops::FunctionRef<void(int, ops::Communicator*)> body) {
+void Replicas::run(const char* doing, ops::FunctionRef<void(int, ops::Communicator*)> body) {
   if (size() == 1) return body(0, nullptr);
   const ScopedCore core(cores_.empty() ? -1 : cores_[0]);
   drivers_.run(size(), [&](int replica) {
     try {
-      with_context([&] { return fmt::format("running replica {} of {}", replica, size()); },
+      with_context([&] { return fmt::format("{} replica {}", doing, replica); },
                    [&] { body(replica, &group_.rank(replica)); });
       group_.leave(replica);
     } catch (...) {
@@ -92,12 +92,19 @@ void Replicas::write_state(const passes::StateTable::Entry& state, const void* h
   }
 }
 
+graph::Tensor Replicas::read_state(const passes::StateTable::Entry& state, int replica) const {
+  graph::Tensor tensor(state.type.dtype, state.type.shape());
+  const auto bytes = tensor.mutable_bytes();
+  device(replica).read_state(state.offset, bytes.data(), bytes.size());
+  return tensor;
+}
+
 namespace {
 
-graph::Tensor read(const Device& device, const passes::StateTable::Entry& state) {
-  graph::Tensor tensor(state.type.dtype, state.type.shape());
-  device.read_state(state.offset, tensor.mutable_bytes().data(), tensor.bytes().size());
-  return tensor;
+// With as many digits as tell it from every other value of its type.
+std::string element(const graph::Tensor& tensor, int64_t i) {
+  if (tensor.dtype() != graph::DType::kFloat32) return fmt::format("{}", tensor.as_double(i));
+  return fmt::format("{}", static_cast<float>(tensor.as_double(i)));
 }
 
 }  // namespace
@@ -105,9 +112,9 @@ graph::Tensor read(const Device& device, const passes::StateTable::Entry& state)
 std::string Replicas::first_difference(const passes::StateTable& states) const {
   for (const auto& state : states.entries()) {
     if (state.role == graph::StateRole::kAccumulator) continue;  // each adds up its own
-    const graph::Tensor first = read(device(0), state);
+    const graph::Tensor first = read_state(state, 0);
     for (int r = 1; r < size(); ++r) {
-      const graph::Tensor other = read(device(r), state);
+      const graph::Tensor other = read_state(state, r);
       if (first.identical(other)) continue;
       int64_t i = 0;
       const size_t size = graph::dtype_size(state.type.dtype);
@@ -115,8 +122,8 @@ std::string Replicas::first_difference(const passes::StateTable& states) const {
                          other.aligned_data() + static_cast<size_t>(i) * size, size) == 0) {
         ++i;
       }
-      return fmt::format("{} differs: element {} is {:.9g} on replica 0 and {:.9g} on replica {}",
-                         support::in_quotes(state.name), i, first.as_double(i), other.as_double(i),
+      return fmt::format("{} differs: element {} is {} on replica 0 and {} on replica {}",
+                         support::in_quotes(state.name), i, element(first, i), element(other, i),
                          r);
     }
   }

@@ -33,13 +33,15 @@ class Replicas {
   std::string name() const;
 
   // Calls body(replica, communicator) for all replicas at once; the communicator is null when there
-  // is one replica only. Throws what was thrown first, once all have stopped.
-  void run(ops::FunctionRef<void(int, ops::Communicator*)> body);
+  // is one replica only. Throws what was thrown first, once all have stopped; where there are
+  // several, an Error gains the line "while DOING replica R", as in "while running replica 1".
+  void run(const char* doing, ops::FunctionRef<void(int, ops::Communicator*)> body);
 
   // Gets the time of sums between replicas (runtime/devices/recorder.h); null: nobody does.
   void set_recorder(Recorder* recorder) { group_.set_recorder(recorder); }
 
   void write_state(const passes::StateTable::Entry& state, const void* host);
+  graph::Tensor read_state(const passes::StateTable::Entry& state, int replica) const;
   // Which state differs first between replica 0 and another one, as a sentence; "": none does.
   std::string first_difference(const passes::StateTable& states) const;
 

@@ -64,10 +64,6 @@ DType type_from_text(const std::string& text) {
   throw Error("element type {} is not known; there is {}", in_quotes(text), join(known));
 }
 
-std::string_view as_text(std::span<const std::byte> bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
-
 }  // namespace
 
 void write_safetensors(const std::vector<TensorInfo>& tensors,

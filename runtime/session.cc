@@ -8,6 +8,7 @@
 #include "graph/support/error.h"
 #include "ops/core/inference_form.h"
 #include "passes/pipelines.h"
+#include "runtime/devices/memory_limit.h"
 #include "runtime/finite.h"
 
 namespace sardonyx::runtime {
@@ -90,10 +91,10 @@ std::unique_ptr<graph::Graph> Session::build(const PlanKey& key, passes::PassCon
   return graph;
 }
 
-std::unique_ptr<Session::Loaded> Session::make_plan(const PlanKey& key,
+std::unique_ptr<Session::Loaded> Session::make_plan(const PlanKey& key, passes::PassContext context,
                                                     passes::StateTable& states) {
   auto loaded = std::make_unique<Loaded>();
-  loaded->context = context_for(key);
+  loaded->context = std::move(context);
   std::unique_ptr<graph::Graph> graph = build(key, loaded->context);
   loaded->context.options.block = passes::choose_block(*graph, loaded->context);
   loaded->plan = passes::lower(std::move(graph), loaded->context, states);
@@ -104,23 +105,27 @@ std::unique_ptr<Session::Loaded> Session::make_plan(const PlanKey& key,
 Session::Loaded& Session::plan_for(const PlanKey& key) {
   auto& slot = plans_[key];
   if (slot != nullptr) return *slot;
-  passes::StateTable states = states_;  // a plan that fails leaves no states without memory
-  std::unique_ptr<Loaded> loaded = make_plan(key, states);
-  states_ = std::move(states);
+  std::unique_ptr<Loaded> loaded = load(key, context_for(key));
   // The first training plan decides for all: the same kernels whatever the size of the last batch.
   if (key.kind == Kind::kTrain) options_.pipeline.block = loaded->context.options.block;
-  load(*loaded);
   slot = std::move(loaded);
   return *slot;
 }
 
-// Each replica touches its memory first, so that it lies near the cores that will use it.
-void Session::load(Loaded& loaded) {
+// A plan that fails, or for which there is no memory, leaves no states behind. Each replica touches
+// its memory first, so that it lies near the cores that will use it.
+std::unique_ptr<Session::Loaded> Session::load(const PlanKey& key, passes::PassContext context) {
+  passes::StateTable states = states_;
+  std::unique_ptr<Loaded> made = make_plan(key, std::move(context), states);
+  Loaded& loaded = *made;
+  require_memory(
+      {replicas(), states.bytes(), std::max(memory().arena_bytes, loaded.plan->arena_bytes)},
+      memory_limit());
   loaded.executors.resize(static_cast<size_t>(replicas()));
-  const auto& entries = states_.entries();
-  replicas_->run([&](int replica, ops::Communicator*) {
+  const auto& entries = states.entries();
+  replicas_->run("loading", [&](int replica, ops::Communicator*) {
     Device& device = replicas_->device(replica);
-    device.reserve_states(states_.bytes());
+    device.reserve_states(states.bytes());
     device.reserve_arena(loaded.plan->arena_bytes);
     for (size_t i = loaded_states_; i < entries.size(); ++i) {
       if (!entries[i].initial.defined()) continue;  // fresh memory is zero
@@ -130,6 +135,8 @@ void Session::load(Loaded& loaded) {
     loaded.executors[static_cast<size_t>(replica)] = device.load(*loaded.plan);
   });
   loaded_states_ = entries.size();
+  states_ = std::move(states);
+  return made;
 }
 
 // --- states and files
@@ -143,10 +150,7 @@ std::vector<std::string> Session::state_names() const {
 Tensor Session::state(const std::string& name) const {
   const auto* entry = states_.find(name);
   if (entry == nullptr) throw Error("there is no state '{}'", name);
-  Tensor tensor(entry->type.dtype, entry->type.shape());
-  const auto bytes = tensor.mutable_bytes();
-  replicas_->device(0).read_state(entry->offset, bytes.data(), bytes.size());
-  return tensor;
+  return replicas_->read_state(*entry, 0);
 }
 
 void Session::set_state(const std::string& name, const Tensor& value) {

@@ -54,7 +54,7 @@ struct StepResult {
   int64_t rows = 0;
   // Mean, or the sum with --reduction sum; 0 when nothing was counted.
   double loss = 0;
-  bool skipped = false;  // the loss or the gradient was not finite: no state has changed
+  bool skipped = false;  // something was not finite, says the graph: no state has changed
 };
 
 // What a step does whose loss or gradient is not finite. It changes no state in any case.
@@ -122,8 +122,11 @@ class Session {
   // Builds all plans that the given cuts will need, so that nothing is planned inside a step.
   void prepare_training(const std::vector<Cut>& cuts);
   // One step: forward and backward per micro-batch, one update on every replica. Throws Error and
-  // leaves every state as it was when a replica fails, and (kStop) when the loss or the gradient is
-  // not finite (message: step, replica, micro-batch, first node that produced it).
+  // leaves every state as it was when a replica fails before its update, as with bad data, and
+  // (kStop) when the loss or the gradient is not finite (message: step, replica, micro-batch, first
+  // node that produced it). A failure inside the update, for which no data are a reason, may leave
+  // a part of it done: if replicas differ then, steps, evaluations and save() throw until
+  // restore().
   StepResult train_step(const Batch& batch, const Cut& cut, double lr,
                         NonFinite non_finite = NonFinite::kStop);
   // Steps done; the next train_step is number steps() + 1.
@@ -201,20 +204,24 @@ class Session {
   std::unique_ptr<graph::Graph> build(const PlanKey& key, passes::PassContext& context);
   Loaded& plan_for(const PlanKey& key);
   // Adds the plan's states to `states`.
-  std::unique_ptr<Loaded> make_plan(const PlanKey& key, passes::StateTable& states);
+  std::unique_ptr<Loaded> make_plan(const PlanKey& key, passes::PassContext context,
+                                    passes::StateTable& states);
   passes::PassContext context_for(const PlanKey& key) const;
   KernelChoices::Table replayed_kernels(const PlanKey& key) const;
-  // Memory, new states and executors on every replica.
-  void load(Loaded& loaded);
+  // A plan with its memory, new states and executors on every replica.
+  std::unique_ptr<Loaded> load(const PlanKey& key, passes::PassContext context);
   std::vector<std::vector<Run>> runs_of(const Cut& whole_cut);  // of a step, by replica
   Fed feed(const Run& run, const Batch& batch, double lr) const;
   void execute(const Run& run, int replica, ops::Communicator* communicator, const Batch& batch,
                double lr) const;
+  void note_split() noexcept;
   void check_replicas_agree() const;
   [[noreturn]] void report_non_finite(const Batch& batch, const std::vector<std::vector<Run>>& runs,
                                       const StepResult& result);
   std::string first_non_finite(const Batch& batch, const std::vector<std::vector<Run>>& runs);
-  std::string first_non_finite_node(const Batch& batch, int64_t first_row, int64_t rows);
+  std::string first_non_finite_sample(const Batch& batch, const Run& run) const;
+  std::string first_non_finite_parameter() const;
+  std::string first_non_finite_node(const Batch& batch, const Run& run);
   void check_log_probabilities(const graph::Value& scores);
   void add_notices(const std::vector<std::string>& lines);
 

@@ -81,7 +81,8 @@ const passes::Plan& Session::training_plan(int64_t rows) {
 
 std::unique_ptr<passes::Plan> Session::draft_plan(int64_t rows) {
   passes::StateTable states = states_;
-  return std::move(make_plan({Kind::kTrain, MicroBatch::kOnly, rows, ""}, states)->plan);
+  const PlanKey key{Kind::kTrain, MicroBatch::kOnly, rows, ""};
+  return std::move(make_plan(key, context_for(key), states)->plan);
 }
 
 passes::MemoryReport Session::memory() const {

@@ -174,14 +174,13 @@ StepResult Session::train_step(const Batch& batch, const Cut& cut, double lr,
   const std::vector<std::vector<Run>> runs = runs_of(cut);
   try {
     const ScopedSpan span(recorder_, kLoopTrack, {Span::What::kTrainStep, step_ + 1, total});
-    replicas_->run([&](int replica, ops::Communicator* communicator) {
+    replicas_->run("running", [&](int replica, ops::Communicator* communicator) {
       for (const Run& run : runs[static_cast<size_t>(replica)]) {
         execute(run, replica, communicator, batch, lr);
       }
     });
   } catch (...) {
-    // Nearly always before any update. If not, the replicas are no longer copies of one model.
-    split_ = replica_difference();
+    note_split();
     throw;
   }
   const Loaded& last = *runs[0].back().loaded;
@@ -194,14 +193,23 @@ StepResult Session::train_step(const Batch& batch, const Cut& cut, double lr,
   result.rows = total;
   const bool mean = options_.pipeline.loss.mean;
   result.loss = !mean ? result.loss_sum : result.weight > 0 ? result.loss_sum / result.weight : 0.0;
-  result.skipped = !std::isfinite(result.loss_sum) || !std::isfinite(result.weight) ||
-                   !std::isfinite(result.grad_norm);
+  result.skipped = std::isnan(read(last.context.grad_scale));
   if (result.skipped && non_finite == NonFinite::kStop) report_non_finite(batch, runs, result);
   ++step_;
   return result;
 }
 
 std::string Session::replica_difference() const { return replicas_->first_difference(states_); }
+
+// Nearly always a step fails before any update. If not, the replicas are no longer copies of one
+// model. Nothing that happens here may hide why the step failed.
+void Session::note_split() noexcept {
+  try {
+    split_ = replica_difference();
+  } catch (...) {
+    split_ = "unknown how";  // short enough to need no memory
+  }
+}
 
 void Session::check_replicas_agree() const {
   if (split_.empty()) return;
@@ -213,6 +221,7 @@ void Session::check_replicas_agree() const {
 // --- evaluation, forward, gradients
 
 EvalResult Session::evaluate(const Batch& batch, int64_t chunk) {
+  check_replicas_agree();
   EvalResult result;
   result.rows = rows_of(batch);
   std::vector<Run> runs;
@@ -221,7 +230,7 @@ EvalResult Session::evaluate(const Batch& batch, int64_t chunk) {
     runs.push_back({&plan_for({Kind::kEval, MicroBatch::kOnly, rows, ""}), row, rows});
   }
   std::vector<EvalResult> parts(runs.size());
-  replicas_->run([&](int replica, ops::Communicator*) {
+  replicas_->run("running", [&](int replica, ops::Communicator*) {
     for (size_t i = static_cast<size_t>(replica); i < runs.size();
          i += static_cast<size_t>(replicas())) {
       execute(runs[i], replica, nullptr, batch, 0.0);
@@ -248,6 +257,7 @@ EvalResult Session::evaluate(const Batch& batch, int64_t chunk) {
 
 std::vector<std::pair<std::string, Tensor>> Session::forward(const Batch& batch,
                                                              passes::Mode mode) {
+  check_replicas_agree();
   forward_mode_ = mode;
   gradient_options_ = {};
   const int64_t rows = rows_of(batch);
@@ -265,6 +275,7 @@ std::vector<std::pair<std::string, Tensor>> Session::forward(const Batch& batch,
 std::vector<std::pair<std::string, Tensor>> Session::gradients(
     const Batch& batch, const std::vector<std::pair<std::string, Tensor>>& seeds,
     const std::vector<std::string>& wrt, passes::Mode mode) {
+  check_replicas_agree();
   forward_mode_ = mode;
   gradient_options_ = {};
   gradient_options_.wrt = wrt;

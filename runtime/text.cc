@@ -53,6 +53,10 @@ std::string did_you_mean(std::string_view name, const std::vector<std::string>& 
   return near.empty() ? "" : fmt::format(" (did you mean {}?)", join(near, " or "));
 }
 
+std::string_view as_text(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
 std::string join(const std::vector<std::string>& parts, std::string_view separator) {
   return fmt::format("{}", fmt::join(parts, separator));
 }

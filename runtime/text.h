@@ -1,8 +1,10 @@
 // Small helpers for text that a user typed or reads: numbers, lists, "did you mean", byte counts.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,6 +21,8 @@ std::optional<int64_t> parse_whole(const std::string& text);
 std::optional<uint64_t> parse_unsigned(const std::string& text);
 // " (did you mean sgd?)", or "" when no candidate is near.
 std::string did_you_mean(std::string_view name, const std::vector<std::string>& candidates);
+// The same bytes.
+std::string_view as_text(std::span<const std::byte> bytes);
 std::string join(const std::vector<std::string>& parts, std::string_view separator = ", ");
 
 // "512 B", "1.5 MiB".

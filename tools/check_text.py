@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Checks that no file names a path of one machine or the host of a package registry.
+"""Checks that no file names a path of one machine or the host of a package registry, and that what walks a plan
+knows nothing of what the graph does.
 
 Usage: check_text.py [ROOT]. Prints FILE:LINE: REASON for each violation and exits 1 if there is one.
 """
@@ -15,6 +16,17 @@ REGISTRY_HOST = re.compile(
     r"|(?:static\.)?crates\.io|proxy\.golang\.org|repo1?\.maven\.(?:apache\.)?org|rubygems\.org"
     r"|conda\.anaconda\.org|[\w.-]+\.debian\.org/debian\b|archive\.ubuntu\.com)"
 )
+# That gradients are added up, and in which buckets, is in the graph alone.
+GRAPH_MATTERS = re.compile(r"gradient|bucket", re.IGNORECASE)
+WALKS_A_PLAN = re.compile(r"runtime/(?:devices/\w*executor\w*|trainer)\.(?:h|cc)")
+
+
+def violations(file: str, line: str) -> list[str]:
+    found = [f"path of one machine: {match[0]}" for match in MACHINE_PATH.finditer(line)]
+    found += [f"host of a package registry: {match[0]}" for match in REGISTRY_HOST.finditer(line)]
+    if WALKS_A_PLAN.fullmatch(file):
+        found += [f"'{match[0]}' is the graph's matter" for match in GRAPH_MATTERS.finditer(line)]
+    return found
 
 
 def main() -> None:
@@ -26,10 +38,7 @@ def main() -> None:
         if b"\0" in content:
             continue  # not text
         for number, line in enumerate(content.decode(errors="replace").splitlines(), 1):
-            for match in MACHINE_PATH.finditer(line):
-                problems.append(f"{file}:{number}: path of one machine: {match[0]}")
-            for match in REGISTRY_HOST.finditer(line):
-                problems.append(f"{file}:{number}: host of a package registry: {match[0]}")
+            problems += [f"{file}:{number}: {reason}" for reason in violations(file.as_posix(), line)]
     finish("check_text", problems, len(files))
 
 

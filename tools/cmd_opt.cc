@@ -59,10 +59,21 @@ Input read(const std::string& path) {
 }
 
 passes::PipelineOptions pipeline_options(const OptFlags& flags) {
-  passes::PipelineOptions options = runtime::session_options(flags.shared).pipeline;
+  const runtime::Flags& shared = flags.shared;
+  const char* cuts = shared.accumulate        ? "--accumulate"
+                     : shared.micro_batch     ? "--micro-batch"
+                     : !shared.shares.empty() ? "--shares"
+                                              : nullptr;
+  if (cuts != nullptr) {
+    throw runtime::UsageError("{} cuts a batch, and opt looks at one graph: give its --batch",
+                              cuts);
+  }
+  const runtime::SessionOptions session = runtime::session_options(shared);
+  passes::PipelineOptions options = session.pipeline;
+  options.reduce.replicas = static_cast<int>(session.devices.size());
   runtime::check_choice("--mode", flags.mode, {"train", "eval"});
   options.mode = flags.mode == "eval" ? passes::Mode::kEval : passes::Mode::kTrain;
-  options.batch = flags.shared.batch.value_or(1);
+  options.batch = shared.batch.value_or(1);
   return options;
 }
 

@@ -162,6 +162,9 @@ void dispatch_size(DType dtype, F&& f) {
 class KernelRegistry {
  public:
   static const KernelRegistry& get();
+  // Adds a kernel at run time, after those of the rooms. Before any plan is made: plans point into
+  // the registry.
+  static void extend(KernelDef kernel);
   void add(KernelDef kernel);
   // All kernels of an operator on a device, fastest first; registration order among equals.
   std::vector<const KernelDef*> find(std::string_view domain, std::string_view op,

@@ -5,8 +5,8 @@
 //   depend on the number of threads.
 // GradScale(weight, loss_sum, norms...) -> scale, grad_norm: scale is what gradients are multiplied
 //   with: 1 / weight (0 where that is 0; 1 when divide is 0), less where clip_norm asks for it, and
-//   NaN when the loss or a gradient is not finite. `norms` are sums of squares, grad_norm is the
-//   norm of the scaled gradient before it is clipped.
+//   NaN when it, the loss or a gradient is not finite. `norms` are sums of squares, grad_norm is
+//   the norm of the scaled gradient before it is clipped.
 //
 // N1 operands of Accumulate have one shape    N2 inputs are floating, norms double
 // N3 clip_norm >= 0

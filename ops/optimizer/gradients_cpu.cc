@@ -83,9 +83,10 @@ void grad_scale(const KernelRequest& request, CpuContext& context) {
   // The constant is that of torch.nn.utils.clip_grad_norm_.
   if (clip > 0) scale *= std::min(1.0, clip / (norm + 1e-6));
   const T* loss = context.in<T>(1);
-  const bool finite =
-      std::isfinite(weight) && std::isfinite(rounded) && (loss == nullptr || std::isfinite(*loss));
-  *context.out<T>(0) = finite ? static_cast<T>(scale) : std::numeric_limits<T>::quiet_NaN();
+  const T factor = static_cast<T>(scale);
+  const bool finite = std::isfinite(weight) && std::isfinite(rounded) && std::isfinite(factor) &&
+                      (loss == nullptr || std::isfinite(*loss));
+  *context.out<T>(0) = finite ? factor : std::numeric_limits<T>::quiet_NaN();
   if (T* out = context.out<T>(1)) *out = rounded;
 }
 

@@ -150,19 +150,7 @@ int64_t largest_micro_batch(const BatchCut& cut) {
   return largest;
 }
 
-BatchSlice replica_rows(const BatchCut& cut, int64_t replica) {
-  CHECK(replica >= 0 && replica < static_cast<int64_t>(cut.size()));
-  BatchSlice slice;
-  for (int64_t r = 0; r <= replica; ++r) {
-    const std::vector<int64_t>& sizes = cut[static_cast<size_t>(r)];
-    slice.begin += slice.count;
-    slice.count = std::accumulate(sizes.begin(), sizes.end(), int64_t{0});
-  }
-  return slice;
-}
-
 BatchSetup resolve_batch(const BatchFlags& flags) {
-  check_positive(flags.replicas, "a number of replicas");
   if (flags.batch) check_positive(*flags.batch, "a global batch");
   if (flags.micro_batch) check_positive(*flags.micro_batch, "a micro-batch");
   if (flags.accumulate) check_positive(*flags.accumulate, "an accumulation");
@@ -175,9 +163,7 @@ BatchSetup resolve_batch(const BatchFlags& flags) {
     setup.batch = *flags.batch;
     return setup;
   }
-  if (!flags.micro_batch) {
-    throw Error("no batch size: give the global batch, or the micro-batch");
-  }
+  CHECK(flags.micro_batch.has_value(), "neither a batch nor a micro-batch");
   int64_t product = 0;
   if (__builtin_mul_overflow(*flags.micro_batch, flags.replicas, &product) ||
       __builtin_mul_overflow(product, flags.accumulate.value_or(1), &product)) {
@@ -187,8 +173,7 @@ BatchSetup resolve_batch(const BatchFlags& flags) {
   if (flags.batch && *flags.batch != product) {
     throw Error(
         "global batch {} contradicts micro-batch {} x replicas {} x accumulation {} = {}; give two "
-        "of "
-        "batch, micro-batch and accumulation",
+        "of batch, micro-batch and accumulation",
         *flags.batch, *flags.micro_batch, flags.replicas, *flags.accumulate, product);
   }
   setup.batch = product;

@@ -45,7 +45,6 @@ struct BatchSlice {
   int64_t begin = 0;
   int64_t count = 0;
 };
-BatchSlice replica_rows(const BatchCut& cut, int64_t replica);
 
 // The numbers as the user gave them.
 struct BatchFlags {
@@ -60,7 +59,8 @@ struct BatchSetup {
   CutOptions cut;
 };
 // The global batch (given, or micro-batch x replicas x accumulation) and its cut. Throws Error with
-// all numbers when they contradict each other, are not positive, or don't determine a batch.
+// all numbers when they contradict each other, are not positive, or have too large a product.
+// CHECK: the batch or the micro-batch is given.
 BatchSetup resolve_batch(const BatchFlags& flags);
 
 }  // namespace sardonyx::runtime

@@ -350,6 +350,15 @@ TEST(GradScale, is_nan_when_the_loss_or_a_gradient_is_not_finite) {
   }
 }
 
+TEST(GradScale, is_nan_when_the_factor_itself_is_not_finite) {
+  // 1 / weight is too large for a float; the norm of a gradient of zeros is not.
+  OpCase c = grad_scale({0, 3, 0});
+  c.inputs[0] = exactly(given(test::floats({}, {1e-40f})));
+  c.inputs[1] = exactly(given(test::floats({}, {3})));
+  c.expected = {test::floats({}, {std::nanf("")}), test::floats({}, {0})};
+  check_op(c);
+}
+
 TEST(GradScale, clips_the_norm_of_the_divided_gradient) {
   OpCase c = grad_scale({2, 1, 36, 64}, {{"clip_norm", 2.5}});
   c.expected = {doubles({}, {0.25}), doubles({}, {5})};

@@ -176,6 +176,36 @@ TEST(Optimizer, a_step_that_is_not_finite_changes_no_state) {
   }
 }
 
+// The loss is a mean with class weights, all of them so small that 1 / weight is no float.
+TEST(Optimizer, a_step_whose_weight_can_not_be_divided_by_is_skipped_whole) {
+  const auto graph = graph::parse(R"(<ir_version: 8, opset_import: ["" : 13]>
+g (float[N,3] x, int64[N] t) => (float l) <float[3] a = {0, 0, 0}, float[3] c = {...}> {
+  y = Add(x, a)
+  l = SoftmaxCrossEntropyLoss(y, t, c)
+})");
+  graph->find("c")->data = test::floats({3}, {1e-41f, 1e-41f, 1e-41f});
+  SessionOptions options;
+  options.pipeline.loss.loss_output = "l";
+  options.pipeline.trainable.exactly = {"a"};
+  options.pipeline.optimizer.momentum = 0.9;
+  options.pipeline.optimizer.ema = 0.5;
+  Session session(graph::Model::from_bytes(graph::to_onnx_bytes(*graph)), options);
+  Batch batch;
+  batch.inputs.emplace_back("x", test::floats({2, 3}, {0, 0, 0, 0, 0, 0}));
+  batch.inputs.emplace_back("t", test::ints({2}, {0, 1}));
+  const StepResult result = session.train_step(batch, {{2}}, 0.1, NonFinite::kSkip);
+  EXPECT_TRUE(result.skipped);
+  EXPECT_TRUE(std::isfinite(result.loss_sum));
+  for (const char* name : {"a", "momentum/a", "ema/a"}) {
+    for (int64_t i = 0; i < 3; ++i) EXPECT_EQ(session.state(name).as_double(i), 0) << name;
+  }
+  EXPECT_EQ(session.state("optimizer/step").as_double(0), 0);
+  const std::string error = error_of([&] { session.train_step(batch, {{2}}, 0.1); });
+  EXPECT_NE(error.find("by the weight of the loss, is not finite (inf)"), std::string::npos)
+      << error;
+  EXPECT_EQ(session.state("a").as_double(0), 0);
+}
+
 TEST(Optimizer, the_norm_that_is_reported_is_that_before_clipping) {
   passes::OptimizerOptions options;
   options.clip_norm = 1;

@@ -139,6 +139,13 @@ class Text(CheckTest):
                 reason = f".ci/run:1: host of a package registry: {host}"
                 self.assert_finds("check_text", {".ci/run": f"pip -i https://{host}/simple\n"}, reason)
 
+    def test_what_walks_a_plan_knows_no_gradients(self):
+        for file in ["runtime/devices/cpu_executor.cc", "runtime/devices/executor.h", "runtime/trainer.cc"]:
+            with self.subTest(file=file):
+                reason = f"{file}:2: 'Bucket' is the graph's matter"
+                self.assert_finds("check_text", {file: "// head\nint firstBucket;\n"}, reason)
+        self.assert_clean("check_text", {"runtime/session.h": "the gradient\n", "runtime/devices/arena.h": "bucket\n"})
+
     def test_binary_file_is_left_alone(self):
         self.assert_clean("check_text", {"tests/a.bin": "\0 /" + "root/x\n"})
 

@@ -47,6 +47,9 @@ TEST_F(ReplicasCli, numbers_that_contradict_each_other_are_usage_errors) {
   expect("--check-replicas -1", 2, "error: --check-replicas '-1': expected a whole number from 0");
   expect("--skip-pass insert_allreduce", 1,
          "error: there is no pass 'insert_allreduce'; did you mean insert_all_reduce");
+  expect(
+      "--skip-pass append_loss", 1,
+      "error: --skip-pass append_loss: nothing meaningful is left without it; can be left out: ");
 }
 
 TEST_F(ReplicasCli, without_the_sums_in_the_graph_the_first_parameter_that_differs_is_named) {
@@ -65,6 +68,22 @@ TEST_F(ReplicasCli, inspect_shows_the_buckets_and_bench_all_replicas) {
       run("bench net.onnx --batch 16 --devices cpu,cpu --steps 1 --repetitions 1 --json");
   const auto last = nlohmann::json::parse(bench.out.substr(bench.out.find('\n') + 1));
   EXPECT_TRUE(has(last["device"], " x 2")) << last["device"];
+}
+
+TEST_F(ReplicasCli, opt_builds_the_sums_of_several_replicas_and_cuts_no_batch) {
+  const std::string opt =
+      "opt net.onnx --batch 8 --passes lift_constants,canonicalize,convert_dtype,bind_batch,"
+      "infer_shapes,apply_mode,append_loss,mark_trainable,build_backward,insert_all_reduce ";
+  const Outcome two = run(opt + "--replicas 2");
+  EXPECT_EQ(two.code, 0) << two.err;
+  EXPECT_TRUE(has(two.out, "AllReduce(")) << two.out;
+  EXPECT_FALSE(has(run(opt).out, "AllReduce("));
+  for (const char* cut : {"--accumulate 2", "--micro-batch 4", "--replicas 2 --shares 3,1"}) {
+    const Outcome refused = run(opt + cut);
+    EXPECT_EQ(refused.code, 2) << cut;
+    EXPECT_TRUE(has(refused.err, " cuts a batch, and opt looks at one graph: give its --batch"))
+        << refused.err;
+  }
 }
 
 TEST_F(ReplicasCli, a_baked_batch_is_the_piece_of_each_replica) {

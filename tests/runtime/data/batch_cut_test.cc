@@ -94,14 +94,6 @@ TEST(BatchCut, all_parts_differ_by_at_most_one_and_add_up) {
   }
 }
 
-TEST(BatchCut, rows_of_a_replica_follow_those_before) {
-  Cut cut = cut_batch(10, {3, 2});
-  EXPECT_EQ(replica_rows(cut, 0).begin, 0);
-  EXPECT_EQ(replica_rows(cut, 0).count, 4);
-  EXPECT_EQ(replica_rows(cut, 2).begin, 7);
-  EXPECT_EQ(replica_rows(cut, 2).count, 3);
-}
-
 TEST(BatchCut, numbers_without_sense_are_refused) {
   EXPECT_EQ(error_of([] { cut_batch(8, {1, {}, 0}); }), "a micro-batch of 0: expected at least 1");
   EXPECT_NE(error_of([] { cut_batch(0, {1}); }), "no error");
@@ -134,7 +126,6 @@ TEST(BatchCut, contradicting_flags_are_refused_with_all_numbers) {
             "of batch, micro-batch and accumulation");
   EXPECT_EQ(error_of([] { resolve_batch({.micro_batch = 0}); }),
             "a micro-batch of 0: expected at least 1");
-  EXPECT_NE(error_of([] { resolve_batch({}); }).find("no batch size"), std::string::npos);
   EXPECT_NE(error_of([] {
               resolve_batch({.micro_batch = int64_t{1} << 62, .replicas = 4});
             }).find("too large"),
