@@ -112,17 +112,28 @@ class RegionFormer {
   int64_t block_rows_;
 };
 
-// Whether blocks of 16 images pay: some node has a lanes kernel that is expected to win.
-bool lanes_gain(const Graph& graph, int64_t rows) {
-  for (const Node& node : graph.nodes()) {
-    if (!couples_no_rows(graph, node)) continue;
-    for (const ops::KernelDef* kernel : ops::KernelRegistry::get().find(node.domain, node.op)) {
-      if (kernel->layouts != ops::Layouts::kLanes || !kernel->lanes_gain) continue;
-      ops::KernelRequest request = request_in_lanes(graph, node, rows);
-      if (!ops::declines(*kernel, request) && kernel->lanes_gain(request) > 1.0) return true;
-    }
+// What the lanes kernel of a node is expected to gain; 1: it has none, or none with an expectation.
+double lanes_gain(const Node& node, const ops::KernelRequest& request) {
+  for (const ops::KernelDef* kernel : ops::KernelRegistry::get().find(node.domain, node.op)) {
+    if (kernel->layouts != ops::Layouts::kLanes || !kernel->lanes_gain) continue;
+    if (!ops::declines(*kernel, request)) return kernel->lanes_gain(request);
   }
-  return false;
+  return 1.0;
+}
+
+// Whether blocks of 16 images pay: the nodes of the step together are expected to take less time,
+// counted in the operations of their plain kernels.
+bool lanes_pay(const Graph& graph, int64_t rows) {
+  double plain = 0, lanes = 0;
+  for (const Node& node : graph.nodes()) {
+    const ops::OpDef& op = ops::OpRegistry::get().at(node);
+    if (!op.flops || !couples_no_rows(graph, node)) continue;
+    const ops::KernelRequest request = request_in_lanes(graph, node, rows);
+    const double flops = op.flops(request);
+    plain += flops;
+    lanes += flops / lanes_gain(node, request);
+  }
+  return lanes < plain;
 }
 
 }  // namespace
@@ -133,7 +144,7 @@ int64_t choose_block(const Graph& graph, const PassContext& context) {
   // Below half a block per thread too many lanes and threads would stay empty.
   const int64_t batch = context.options.batch;
   if (batch < 8 * context.target->threads()) return 0;
-  return lanes_gain(graph, 16) ? 16 : 0;
+  return lanes_pay(graph, 16) ? 16 : 0;
 }
 
 void form_regions(Lowering& lowering, const PassContext& context) {

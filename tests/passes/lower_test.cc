@@ -5,6 +5,7 @@
 
 #include "graph/parse.h"
 #include "graph/support/error.h"
+#include "passes/pass_manager.h"
 
 namespace sardonyx::passes {
 namespace {
@@ -76,6 +77,32 @@ TEST_F(Stages, each_prints_what_it_decided) {
   EXPECT_TRUE(memory_text.starts_with("plan: batch 20, 2 threads, arena ")) << memory_text;
   EXPECT_TRUE(has(memory_text, "region 0: 2 blocks of 16 rows (last 4), ")) << memory_text;
   EXPECT_TRUE(has(memory_text, "(input+0/1024) -> (local+0)")) << memory_text;
+}
+
+// Rows of a block for a network of a convolution from one channel and one between `channels`.
+int64_t chosen_block(int64_t channels, graph::DType dtype) {
+  const NullTarget target(2);
+  PassContext context;
+  context.options.batch = 64;
+  context.options.dtype = dtype;
+  context.target = &target;
+  const auto graph = graph::parse(fmt::format(R"(
+  <ir_version: 8, opset_import: ["" : 13, "sardonyx" : 1]>
+  g (float[N,1,16,16] x) => (float[N,{0},12,12] y)
+  <float[{0},1,3,3] v = {{...}}, float[{0},{0},3,3] w = {{...}}> {{
+    c = Conv(x, v)
+    y = Conv(c, w)
+  }})",
+                                              channels));
+  run_pipeline(*graph, context, {{"convert_dtype", ""}, {"bind_batch", ""}, {"infer_shapes", ""}});
+  return choose_block(*graph, context);
+}
+
+// One input channel always gains; what the whole step gains decides.
+TEST(ChooseBlock, lanes_are_for_networks_whose_operations_gain) {
+  EXPECT_EQ(chosen_block(20, graph::DType::kFloat32), 16);
+  EXPECT_EQ(chosen_block(64, graph::DType::kFloat32), 0);
+  EXPECT_EQ(chosen_block(64, graph::DType::kFloat64), 16) << "there is no other fast kernel";
 }
 
 TEST_F(Stages, the_text_of_a_lowering_is_read_back_as_the_graph) {
