@@ -47,6 +47,17 @@ void remove_tree(const fs::path& path) {
   if (error) throw Error("{}: cannot be removed: {}", escaped(path.string()), error.message());
 }
 
+std::vector<std::string> names_in(const fs::path& folder) {
+  std::error_code error;
+  std::vector<std::string> names;
+  for (fs::directory_iterator entry(folder, error); !error && entry != fs::directory_iterator();
+       entry.increment(error)) {
+    names.push_back(entry->path().filename().string());
+  }
+  if (error) throw Error("{}: cannot be read: {}", escaped(folder.string()), error.message());
+  return names;
+}
+
 // The step of "step-00000123"; nullopt for any other name.
 std::optional<int64_t> step_of(const std::string& name) {
   if (!name.starts_with(kWhole)) return {};
@@ -102,6 +113,10 @@ CheckpointFolder::CheckpointFolder(fs::path folder) : folder_(std::move(folder))
                 escaped(folder_.string()));
   }
   const bool fresh = type == fs::file_type::not_found;
+  if (fresh && fs::is_symlink(fs::symlink_status(folder_, error))) {
+    throw Error("--checkpoint {}: it is a link to {}, which is not there; make that folder first",
+                escaped(folder_.string()), escaped(fs::read_symlink(folder_, error).string()));
+  }
   if (fresh && ::mkdir(folder_.c_str(), 0777) != 0) support::fail_to_write(folder_, errno);
   lock_ = lock(folder_);
   made_ = fresh;
@@ -121,9 +136,8 @@ void CheckpointFolder::try_write() const {
 }
 
 void CheckpointFolder::remove_leftovers() const {
-  for (const auto& entry : fs::directory_iterator(folder_)) {
-    const std::string name = entry.path().filename().string();
-    if (name.starts_with(kSaving) || name.starts_with(kRemoving)) remove_tree(entry.path());
+  for (const std::string& name : names_in(folder_)) {
+    if (name.starts_with(kSaving) || name.starts_with(kRemoving)) remove_tree(folder_ / name);
   }
 }
 
@@ -133,8 +147,8 @@ fs::path CheckpointFolder::place(const char* prefix, int64_t step) const {
 
 std::vector<int64_t> CheckpointFolder::steps() const {
   std::vector<int64_t> steps;
-  for (const auto& entry : fs::directory_iterator(folder_)) {
-    if (const auto step = step_of(entry.path().filename().string())) steps.push_back(*step);
+  for (const std::string& name : names_in(folder_)) {
+    if (const auto step = step_of(name)) steps.push_back(*step);
   }
   std::sort(steps.rbegin(), steps.rend());
   return steps;

@@ -2,6 +2,7 @@
 
 #include "graph/support/error.h"
 #include "graph/support/log.h"
+#include "graph/support/text.h"
 #include "runtime/text.h"
 #include "runtime/usage.h"
 
@@ -70,6 +71,14 @@ void Checkpointer::write(const RunState& run) {
   manifest_.run = run;
   manifest_.kernels = session_.kernel_choices();
   failure_.clear();
+  const std::string bad = session_.first_non_finite_state();
+  if (!bad.empty()) {
+    failure_ = fmt::format(
+        "after step {} {} holds values that are not finite, which are not kept; a smaller --lr or "
+        "--warmup usually helps",
+        run.step, support::in_quotes(bad));
+    return;
+  }
   try {
     newest_ = folder_
                   .write(manifest_, session_.saved_states(),

@@ -1,6 +1,8 @@
 // When a run writes its checkpoints, and what happens when it can't.
 //
 // A checkpoint in the middle that fails is a warning: the run goes on, and the ones before stand.
+// One whose values aren't finite fails, too: no run could go on from it, and it would push out one
+// from which a run can.
 // Whether the last state of the run could be kept is what failure() says in the end.
 #pragma once
 

@@ -6,6 +6,7 @@
 #include "graph/support/error.h"
 #include "graph/support/log.h"
 #include "runtime/data/prefetch.h"
+#include "runtime/text.h"
 
 namespace sardonyx::runtime {
 
@@ -100,7 +101,7 @@ void warn_unless_finite(const EvalResult& result) {
   support::warning(
       "the loss of the evaluation is not finite ({}): look for such values in the data or the "
       "parameters",
-      result.loss_sum);
+      number_str(result.loss_sum));
 }
 
 double mean_loss(const EvalResult& result) {

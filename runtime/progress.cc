@@ -50,7 +50,7 @@ std::string bar_line(const Progress& progress, int width) {
       fmt::format("epoch {}/{}", last.epoch, info.epochs),
       fmt::format("[{}] {}/{}", cells(last.step_in_epoch, info.steps_per_epoch), last.step_in_epoch,
                   info.steps_per_epoch),
-      fmt::format("loss {:.4f}", progress.loss)};
+      "loss " + loss_str(progress.loss)};
   if (progress.accuracy) parts.push_back("accuracy " + percent(*progress.accuracy));
   parts.push_back(
       fmt::format("{} {}/s", count_str(std::llround(progress.images_per_s)), info.unit));
@@ -65,12 +65,12 @@ std::string bar_line(const Progress& progress, int width) {
 }
 
 std::string epoch_line(const RunInfo& info, const EpochRecord& record) {
-  std::string line = fmt::format("epoch {:>{}}/{}  step {}  lr {:.4g}  train loss {:.4f}",
-                                 record.epoch, std::to_string(info.epochs).size(), info.epochs,
-                                 record.step, record.lr, record.train_loss);
+  std::string line = fmt::format("epoch {:>{}}/{}  step {}  lr {:.4g}  train loss {}", record.epoch,
+                                 std::to_string(info.epochs).size(), info.epochs, record.step,
+                                 record.lr, loss_str(record.train_loss));
   if (record.train_accuracy) line += "  accuracy " + percent(*record.train_accuracy);
   if (record.skipped_steps > 0) line += fmt::format("  skipped {}", record.skipped_steps);
-  if (record.test_loss) line += fmt::format("  |  test loss {:.4f}", *record.test_loss);
+  if (record.test_loss) line += "  |  test loss " + loss_str(*record.test_loss);
   if (record.test_accuracy) line += "  accuracy " + percent(*record.test_accuracy);
   if (record.test_top5_accuracy) line += "  top-5 " + percent(*record.test_top5_accuracy);
   return line + fmt::format("  |  {} {}/s  {}", count_str(std::llround(record.images_per_s)),
@@ -126,9 +126,10 @@ void EpochLines::begin(const RunInfo& info) {
 
 void EpochLines::step(const StepRecord& record) {
   if (quiet_seconds_ <= 0 || seconds_since(printed_) < quiet_seconds_) return;
-  put(file_, fmt::format("epoch {}/{}  step {}/{}  lr {:.4g}  loss {:.4f}  {} {}/s\n", record.epoch,
-                         info_.epochs, record.step_in_epoch, info_.steps_per_epoch, record.lr,
-                         record.loss, count_str(std::llround(record.images_per_s)), info_.unit));
+  put(file_,
+      fmt::format("epoch {}/{}  step {}/{}  lr {:.4g}  loss {}  {} {}/s\n", record.epoch,
+                  info_.epochs, record.step_in_epoch, info_.steps_per_epoch, record.lr,
+                  loss_str(record.loss), count_str(std::llround(record.images_per_s)), info_.unit));
   printed_ = Clock::now();
 }
 

@@ -57,7 +57,8 @@ struct StepResult {
   bool skipped = false;  // something was not finite, says the graph: no state has changed
 };
 
-// What a step does whose loss or gradient is not finite. It changes no state in any case.
+// What a step does whose loss or gradient is not finite. It changes no state in any case. Where the
+// states before it weren't finite either, no later step could be: that stops in any case, too.
 enum class NonFinite : uint8_t { kStop, kSkip };
 
 struct EvalResult {
@@ -157,6 +158,8 @@ class Session {
   // Sets exactly those and the number of steps done. Throws Error with every tensor that is
   // missing, unknown or of another type; nothing is changed then.
   void restore(const std::vector<std::pair<std::string, graph::Tensor>>& values, int64_t steps);
+  // Name of the first of them with a value that is not finite; "": there is none.
+  std::string first_non_finite_state() const;
   KernelChoices kernel_choices() const;  // of the training plans so far
 
   // The user's file with the trained values. Without any step or set_state it is a copy, bit for
@@ -216,11 +219,11 @@ class Session {
                double lr) const;
   void note_split() noexcept;
   void check_replicas_agree() const;
+  void check_step_began_finite(const StepResult& result) const;
   [[noreturn]] void report_non_finite(const Batch& batch, const std::vector<std::vector<Run>>& runs,
                                       const StepResult& result);
   std::string first_non_finite(const Batch& batch, const std::vector<std::vector<Run>>& runs);
   std::string first_non_finite_sample(const Batch& batch, const Run& run) const;
-  std::string first_non_finite_parameter() const;
   std::string first_non_finite_node(const Batch& batch, const Run& run);
   void check_log_probabilities(const graph::Value& scores);
   void add_notices(const std::vector<std::string>& lines);

@@ -3,12 +3,13 @@
 #include <cmath>
 
 #include "graph/support/error.h"
+#include "graph/support/text.h"
 #include "runtime/finite.h"
 #include "runtime/session.h"
+#include "runtime/text.h"
 
 namespace sardonyx::runtime {
 
-using graph::Tensor;
 using passes::MicroBatch;
 
 namespace {
@@ -28,6 +29,22 @@ Cause cause_of(const StepResult& result) {
 
 }  // namespace
 
+// Leaving steps out doesn't help then.
+void Session::check_step_began_finite(const StepResult& result) const {
+  const std::string bad = first_non_finite_state();
+  if (bad.empty()) return;
+  const auto [cause, value] = cause_of(result);
+  const std::string what =
+      fmt::format("step {}: {} is not finite ({}), and {} held such values before it", step_ + 1,
+                  cause, number_str(value), support::in_quotes(bad));
+  if (step_ == 0) throw Error("{}: they are in the model that the run begins with", what);
+  throw Error(
+      "{}: an earlier update overflowed, and leaving out steps can't mend that.\n  go on from the "
+      "newest checkpoint (--resume), or begin anew, with a smaller --lr, a longer --warmup or a "
+      "smaller --clip-norm",
+      what);
+}
+
 void Session::report_non_finite(const Batch& batch, const std::vector<std::vector<Run>>& runs,
                                 const StepResult& result) {
   const auto [what, value] = cause_of(result);
@@ -35,13 +52,11 @@ void Session::report_non_finite(const Batch& batch, const std::vector<std::vecto
       "step {}: {} is not finite ({}); stopped before the update, all parameters are those of "
       "step {}.\n  first non-finite value: {}\n  a smaller --lr, --warmup or clean data usually "
       "help",
-      step_ + 1, what, value, step_, first_non_finite(batch, runs));
+      step_ + 1, what, number_str(value), step_, first_non_finite(batch, runs));
 }
 
 std::string Session::first_non_finite(const Batch& batch,
                                       const std::vector<std::vector<Run>>& runs) {
-  const std::string parameter = first_non_finite_parameter();
-  if (!parameter.empty()) return parameter;
   for (size_t r = 0; r < runs.size(); ++r) {
     for (size_t i = 0; i < runs[r].size(); ++i) {
       if (runs[r][i].rows == 0) continue;
@@ -54,15 +69,6 @@ std::string Session::first_non_finite(const Batch& batch,
   return "what all micro-batches and replicas add up to";
 }
 
-std::string Session::first_non_finite_parameter() const {
-  for (const auto& entry : states_.entries()) {
-    if (entry.role != graph::StateRole::kParameter) continue;
-    const Tensor value = state(entry.name);
-    if (!all_finite(value.aligned_data(), value.type())) return "parameter '" + entry.name + "'";
-  }
-  return "";
-}
-
 std::string Session::first_non_finite_sample(const Batch& batch, const Run& run) const {
   for (const auto& [name, tensor] : batch.inputs) {
     if (!graph::is_floating(tensor.dtype()) || tensor.numel() == 0) continue;
@@ -70,7 +76,7 @@ std::string Session::first_non_finite_sample(const Batch& batch, const Run& run)
     for (int64_t i = run.first_row * per_row; i < (run.first_row + run.rows) * per_row; ++i) {
       if (!std::isfinite(tensor.as_double(i))) {
         return fmt::format("the data: sample {} of the batch holds {}", i / per_row,
-                           tensor.as_double(i));
+                           number_str(tensor.as_double(i)));
       }
     }
   }

@@ -4,6 +4,7 @@
 
 #include "graph/support/error.h"
 #include "graph/support/text.h"
+#include "runtime/finite.h"
 #include "runtime/session.h"
 
 namespace sardonyx::runtime {
@@ -18,6 +19,15 @@ std::vector<SavedState> Session::saved_states() const {
     saved.push_back({entry.name, entry.type});
   }
   return saved;
+}
+
+std::string Session::first_non_finite_state() const {
+  for (const auto& entry : states_.entries()) {
+    if (entry.role == graph::StateRole::kAccumulator) continue;
+    const Tensor value = state(entry.name);
+    if (!all_finite(value.aligned_data(), value.type())) return entry.name;
+  }
+  return "";
 }
 
 namespace {

@@ -194,6 +194,7 @@ StepResult Session::train_step(const Batch& batch, const Cut& cut, double lr,
   const bool mean = options_.pipeline.loss.mean;
   result.loss = !mean ? result.loss_sum : result.weight > 0 ? result.loss_sum / result.weight : 0.0;
   result.skipped = std::isnan(read(last.context.grad_scale));
+  if (result.skipped) check_step_began_finite(result);
   if (result.skipped && non_finite == NonFinite::kStop) report_non_finite(batch, runs, result);
   ++step_;
   return result;

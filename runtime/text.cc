@@ -61,6 +61,16 @@ std::string join(const std::vector<std::string>& parts, std::string_view separat
   return fmt::format("{}", fmt::join(parts, separator));
 }
 
+std::string number_str(double value) {
+  return std::isnan(value) ? "nan" : fmt::format("{}", value);
+}
+
+std::string loss_str(double value) {
+  constexpr double kLong = 1e6;
+  if (std::isnan(value)) return "nan";
+  return std::abs(value) < kLong ? fmt::format("{:.4f}", value) : fmt::format("{:.4g}", value);
+}
+
 std::string bytes_str(double bytes) {
   static constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
   int unit = 0;

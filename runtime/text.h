@@ -25,6 +25,10 @@ std::string did_you_mean(std::string_view name, const std::vector<std::string>& 
 std::string_view as_text(std::span<const std::byte> bytes);
 std::string join(const std::vector<std::string>& parts, std::string_view separator = ", ");
 
+// Shortest, as fmt does it; a NaN without its sign, which means nothing.
+std::string number_str(double value);
+// "0.4321"; "1.5e+30" from a million on.
+std::string loss_str(double value);
 // "512 B", "1.5 MiB".
 std::string bytes_str(double bytes);
 // "0.8 s", "1:05", "2:03:04".

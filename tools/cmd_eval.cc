@@ -38,7 +38,7 @@ void print(const runtime::EvalResult& result, const char* unit, double seconds, 
     fmt::print("{}\n", out.dump());
     return;
   }
-  fmt::print("loss {:.4f}", runtime::mean_loss(result));
+  fmt::print("loss {}", runtime::loss_str(runtime::mean_loss(result)));
   if (accuracy) fmt::print("  accuracy {:.2f} %", 100.0 * *accuracy);
   if (top5) fmt::print("  top-5 {:.2f} %", 100.0 * *top5);
   fmt::print("  |  {} samples  {} {}/s  {}\n", runtime::count_str(result.rows),
@@ -53,7 +53,6 @@ int eval(const EvalFlags& flags) {
   const auto session = runtime::Session::open(flags.shared.model, std::move(options));
   const runtime::Feed feed = runtime::find_feed(*session, flags.shared);
   const int64_t rows = feed.baked_rows() > 0 ? feed.baked_rows() : flags.shared.batch.value_or(256);
-  if (rows < 1) throw runtime::UsageError("--batch {}: expected at least 1", rows);
   const auto use =
       flags.split == "test" ? runtime::DataUse::kEvaluateTest : runtime::DataUse::kEvaluateTrain;
   const runtime::FedData data = runtime::open_data(*session, feed, flags.shared, rows, use);

@@ -45,6 +45,12 @@ void check_files(const Flags& flags) {
 }
 
 void advise(const Flags& flags, const TrainerOptions& options) {
+  if (options.batch.cut.replicas == 1) {
+    for (const auto& [flag, set] : {std::pair{"--reduce-dtype", flags.reduce_dtype != "f32"},
+                                    {"--check-replicas", flags.check_replicas > 0}}) {
+      if (set) support::notice("{} does nothing here: there is one replica", flag);
+    }
+  }
   if (flags.lr_scaling != "none") {
     support::notice(
         "--lr-scaling {}: lr {} for a batch of {} becomes {:.6g} for {}{}", flags.lr_scaling,

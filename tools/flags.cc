@@ -28,7 +28,22 @@ void add_unbuilt(CLI::App& app, UnbuiltFlag::Group group) {
 
 void add_list(CLI::App& app, const char* name, std::vector<std::string>& values, const char* help,
               const char* group) {
-  app.add_option(name, values, help)->delimiter(',')->allow_extra_args(false)->group(group);
+  app.add_option_function<std::vector<std::string>>(
+         name,
+         [name, &values](const std::vector<std::string>& texts) {
+           for (const std::string& text : texts) {
+             for (std::string& part : runtime::split(text, ',')) {
+               if (part.empty()) {
+                 throw runtime::UsageError("{} '{}': a part between the commas is empty", name,
+                                           text);
+               }
+               values.push_back(std::move(part));
+             }
+           }
+         },
+         help)
+      ->allow_extra_args(false)
+      ->group(group);
 }
 
 }  // namespace
@@ -88,13 +103,13 @@ void add_data_flags(CLI::App& app, Flags& flags) {
 
 void add_batch_flags(CLI::App& app, Flags& flags) {
   constexpr const char* kGroup = "Batch and device";
-  add_whole(app, "--batch", flags.batch, 0, kMostCount,
+  add_whole(app, "--batch", flags.batch, 1, kMostCount,
             "samples per step, over everything (default 64)")
       ->group(kGroup);
-  add_whole(app, "--accumulate", flags.accumulate, 0, kMostCount,
+  add_whole(app, "--accumulate", flags.accumulate, 1, kMostCount,
             "pieces that each replica's share is cut into")
       ->group(kGroup);
-  add_whole(app, "--micro-batch", flags.micro_batch, 0, kMostCount,
+  add_whole(app, "--micro-batch", flags.micro_batch, 1, kMostCount,
             "largest piece, instead of --accumulate")
       ->group(kGroup);
   add_unbuilt(app, UnbuiltFlag::Group::kBatch);

@@ -6,11 +6,13 @@
 
 #include <csignal>
 #include <cstdio>
+#include <filesystem>
 #include <new>
 #include <stdexcept>
 #include <string>
 #include <system_error>
 
+#include "graph/support/text.h"
 #include "runtime/text.h"
 #include "runtime/usage.h"
 #include "tools/command.h"
@@ -152,6 +154,10 @@ int guarded(int argc, char** argv) {
     return fail(kInput, "out of memory; a smaller --batch or --micro-batch needs less");
   } catch (const std::length_error&) {
     return fail(kInput, "a size is too large for memory; a smaller --batch needs less");
+  } catch (const std::filesystem::filesystem_error& error) {
+    return fail(kInput,
+                fmt::format("{}: cannot be read: {}", support::escaped(error.path1().string()),
+                            error.code().message()));
   } catch (const std::system_error& error) {
     if (std::ferror(stdout) != 0) return kDone;  // close_stdout() tells it
     return fail(kInput, error.what());

@@ -4,6 +4,7 @@
 #include <onnx/onnx_pb.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <system_error>
 
@@ -91,6 +92,27 @@ void check_inputs(const OutputFile& output, const runtime::Flags& flags) {
   if (!flags.data_dir.empty()) refuse_data(output, fs::path(flags.data_dir) / "");
 }
 
+fs::path whole(const fs::path& path) {
+  std::error_code error;
+  return fs::weakly_canonical(fs::absolute(path, error), error);
+}
+
+// What is written there would take the place of a part of a checkpoint, or be removed with one.
+void refuse_checkpoints(const OutputFile& output, const std::string& folder) {
+  const fs::path place = whole(output.path).parent_path();
+  std::error_code error;
+  const bool in_one =
+      fs::exists(place / "state.safetensors", error) && fs::exists(place / "manifest.json", error);
+  const fs::path kept = folder.empty() ? fs::path() : whole(folder);
+  const auto [end, ignored] = std::mismatch(kept.begin(), kept.end(), place.begin(), place.end());
+  const bool inside = !folder.empty() && (end == kept.end() || end->empty());
+  if (!in_one && !inside) return;
+  throw Error(
+      "{} {}: that is inside a folder of checkpoints, which holds nothing else; choose "
+      "another folder",
+      output.flag, output.path);
+}
+
 void check_place(const OutputFile& output) {
   std::error_code error;
   const fs::file_type type = fs::symlink_status(output.path, error).type();
@@ -116,6 +138,7 @@ void check_outputs(const std::vector<OutputFile>& all, const runtime::Flags& fla
   }
   for (const OutputFile& output : outputs) {
     check_inputs(output, flags);
+    refuse_checkpoints(output, flags.checkpoint);
     check_place(output);
   }
   if (outputs.empty() || flags.model.empty()) return;

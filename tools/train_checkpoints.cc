@@ -45,6 +45,7 @@ Manifest TrainCheckpoints::manifest(const Flags& flags, const Session& session,
                                     const Trainer& trainer, const TrainerOptions& options) const {
   Flags decided = flags;  // what the file or a default decided counts as if it were given
   decided.batch = options.batch.batch;
+  decided.replicas = session.replicas();
   if (!options.steps) decided.epochs = options.epochs;
   decided.lr = learning_rate(flags);
   decided.weight_decay = weight_decay(flags);
@@ -80,22 +81,34 @@ void TrainCheckpoints::take_up(const Flags& flags, Session& session, Trainer& tr
     throw Error("the training data have {} samples now, {} before: the order would be another",
                 now.samples, before.samples);
   }
+  const RunInfo& info = trainer.info();
+  if (info.total_steps < before.run.step) {
+    throw Error(
+        "the run would be over after step {}, but the checkpoint is that of step {}: give --steps "
+        "{} or more; for an older checkpoint move the newer folders step-* away",
+        info.total_steps, before.run.step, before.run.step);
+  }
   session.restore(from_->states, before.run.step);
+  const std::string bad = session.first_non_finite_state();
+  if (!bad.empty()) {
+    throw Error(
+        "{} holds values that are not finite: no step can begin with them; move {} away to go on "
+        "from the one before, with a smaller --lr, a longer --warmup or a smaller --clip-norm",
+        support::in_quotes(bad), escaped(from_->path.filename().string()));
+  }
   trainer.resume(before.run);
   from_->states.clear();
   if (now.model_sum != before.model_sum) {
     support::warning(
-        "{} is not the file that the run began with ({} has {}, it had {}): its tensors fit, so "
-        "the "
-        "run goes on, but not as the same run",
-        escaped(flags.model), escaped(before.model), sum_str(now.model_sum),
+        "{} is not the file that the run began with (it has {}, {} had {}): its tensors fit, so "
+        "the run goes on, but not as the same run",
+        escaped(flags.model), sum_str(now.model_sum), escaped(before.model),
         sum_str(before.model_sum));
   }
   if (now.threads != before.threads && flags.threads == 0) {
     support::notice("{} threads now, {} before: the steps are the same to rounding", now.threads,
                     before.threads);
   }
-  const RunInfo& info = trainer.info();
   support::notice("goes on from {}, step {} of {}", escaped(from_->path.string()), before.run.step,
                   info.total_steps);
   if (!flags.log.empty()) log_ = cut_log(flags.log, before.run, info.steps_per_epoch);

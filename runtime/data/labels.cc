@@ -61,7 +61,7 @@ double largest(DType dtype) {
 }  // namespace
 
 void check_not_empty(int64_t count, const std::string& name) {
-  if (count == 0) throw Error("{}: no samples (0 samples), there is nothing to train on", name);
+  if (count == 0) throw Error("{}: there are 0 samples, expected at least 1", name);
 }
 
 void check_same_count(int64_t samples, const std::string& samples_name, int64_t labels,

@@ -173,6 +173,7 @@ DatasetPtr open_npz(const std::string& spec, const std::string& path, Split spli
 DatasetPtr open_synthetic(const std::string& spec, std::string_view count, Split split,
                           const OpenOptions& options) {
   SyntheticTask task = options.synthetic;
+  if (task.sample_shape.size() == 3) task.axes = options.axes;
   if (spec.find(':') != spec.npos) {
     auto [stop, code] = std::from_chars(count.begin(), count.end(), task.samples);
     if (code != std::errc() || stop != count.end() || task.samples <= 0) {

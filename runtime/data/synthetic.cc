@@ -128,6 +128,7 @@ std::shared_ptr<const Dataset> make_synthetic(const SyntheticTask& task, Split s
   info.size = split == Split::kTrain ? task.samples : std::max<int64_t>(1, task.samples / 5);
   info.sample = {DType::kUint8, task.sample_shape};
   info.label = task.label;
+  info.axes = task.axes;
   info.classes = task.classes;
   return std::make_shared<SyntheticDataset>(task, split, std::move(info));
 }

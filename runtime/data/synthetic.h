@@ -22,6 +22,7 @@ struct SyntheticTask {
   // vector per class, in [-1, 1).
   RowType label = {graph::DType::kInt64, {}};
   uint64_t seed = 0;
+  ImageAxes axes = ImageAxes::kUnknown;  // of samples with three of them
 };
 
 // Training and test sets share the patterns but no sample. Throws Error for sizes that are not

@@ -2,6 +2,7 @@
 #include "runtime/checkpoint.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -139,6 +140,18 @@ TEST_F(Checkpoints, states_and_manifest_come_back) {
     EXPECT_TRUE(value.identical(value_of(name, 5))) << name;
   }
   EXPECT_EQ(names(), std::vector<std::string>{"step-00000005"});
+}
+
+TEST_F(Checkpoints, a_folder_that_can_not_be_listed_is_an_error_that_names_it) {
+  write({5});
+  CheckpointFolder from(folder());
+  rlimit before = {};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit none = {0, before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  const std::string error = error_of([&] { from.steps(); });
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_EQ(error, folder().string() + ": cannot be read: Too many open files");
 }
 
 TEST_F(Checkpoints, the_newest_is_taken_by_number_not_by_name) {

@@ -178,6 +178,31 @@ TEST(Session, a_step_that_is_not_finite_changes_nothing_and_names_the_cause) {
   EXPECT_EQ(session->steps(), 1);
 }
 
+TEST(Session, a_bad_step_that_began_with_a_bad_state_stops_also_where_steps_are_skipped) {
+  for (const char* name : {"conv1.weight", "momentum/conv1.weight"}) {
+    auto session = open(options_of(DType::kFloat32, 1));
+    session->train_step(random_batch(4, 1), {{4}}, 0.05);
+    Tensor value = session->state(name);
+    value.mutable_data<float>()[0] = std::numeric_limits<float>::infinity();
+    session->set_state(name, value);
+    EXPECT_EQ(session->first_non_finite_state(), name);
+    Batch bad = random_batch(4, 2);
+    bad.inputs[0].second.mutable_data<float>()[0] = std::numeric_limits<float>::quiet_NaN();
+    try {
+      session->train_step(bad, {{4}}, 0.05, NonFinite::kSkip);
+      FAIL() << "no error";
+    } catch (const Error& error) {
+      EXPECT_EQ(std::string(error.what()),
+                fmt::format("step 2: the loss is not finite (nan), and '{}' held such values "
+                            "before it: an earlier update overflowed, and leaving out steps can't "
+                            "mend that.\n  go on from the newest checkpoint (--resume), or begin "
+                            "anew, with a smaller --lr, a longer --warmup or a smaller --clip-norm",
+                            name));
+    }
+    EXPECT_EQ(session->steps(), 1);
+  }
+}
+
 TEST(Session, a_learning_rate_must_be_a_number_of_at_least_zero) {
   auto session = open(options_of(DType::kFloat32, 1));
   const float nan = std::numeric_limits<float>::quiet_NaN();

@@ -320,8 +320,9 @@ TEST_F(CheckpointCli, another_model_is_refused_with_the_tensors_that_differ) {
   // The same shapes: the weights are the checkpoint's.
   const Outcome weights = run("train c.onnx" + again);
   EXPECT_EQ(weights.code, 0) << weights.err;
-  EXPECT_TRUE(has(weights.err, "c.onnx is not the file that the run began with (a.onnx has crc32 "))
+  EXPECT_TRUE(has(weights.err, "c.onnx is not the file that the run began with (it has crc32 "))
       << weights.err;
+  EXPECT_TRUE(has(weights.err, ", a.onnx had crc32 ")) << weights.err;
 }
 
 TEST_F(CheckpointCli, no_checkpoint_there_means_step_0_and_says_so) {
@@ -363,6 +364,121 @@ TEST_F(CheckpointCli, a_full_disk_is_a_warning_and_in_the_end_an_error) {
                 .code,
             0);
   EXPECT_TRUE(content("out.onnx") == content("whole.onnx"));
+}
+
+TEST_F(CheckpointCli, an_update_that_overflows_pushes_out_no_checkpoint) {
+  const std::string overflows =
+      "train net.onnx --data synthetic:200 --batch 32 --lr 0.05 --schedule multistep:4steps,1e300 "
+      "--threads 1 --checkpoint run --checkpoint-every 1 --keep 1 --steps ";
+  for (const char* rest : {"5", "6 --on-nan stop", "30 --on-nan skip:1000"}) {
+    fs::remove_all(file("run"));
+    const Outcome outcome = run(overflows + rest);
+    EXPECT_EQ(outcome.code, 1) << rest;
+    EXPECT_TRUE(has(outcome.err, "warning: after step 5 'w' holds values that are not finite"))
+        << outcome.err;
+    EXPECT_TRUE(has(outcome.err, "the run goes on; the newest checkpoint is run/step-00000004"))
+        << outcome.err;
+    EXPECT_EQ(names_in("run"), std::vector<std::string>{"step-00000004"}) << rest;
+    const char* end = rest == std::string("5")
+                          ? "error: the checkpoint of step 5 is missing: after step 5 'w' holds "
+                          : "error: step 6: the loss is not finite (nan), and 'w' held such "
+                            "values before it: an earlier update overflowed";
+    EXPECT_TRUE(has(outcome.err, end)) << outcome.err;
+    EXPECT_FALSE(has(outcome.err, "all parameters are those of")) << outcome.err;
+  }
+  const Outcome resumed = run(kAgain + std::string("--schedule constant --steps 20 --keep 1"));
+  EXPECT_EQ(resumed.code, 0) << resumed.err;
+  EXPECT_EQ(names_in("run"), std::vector<std::string>{"step-00000020"});
+}
+
+TEST_F(CheckpointCli, a_checkpoint_that_is_not_finite_is_not_taken_up) {
+  ASSERT_EQ(run(kRun + std::string("--checkpoint run")).code, 0);
+  {
+    runtime::CheckpointFolder folder(file("run"));
+    const runtime::Checkpoint good = folder.newest().value();
+    runtime::Manifest manifest = good.manifest;
+    ++manifest.run.step;
+    std::vector<runtime::SavedState> states;
+    for (const auto& [name, value] : good.states) states.push_back({name, value.type()});
+    folder.write(manifest, states, [&](const std::string& name) {
+      for (const auto& [own, value] : good.states) {
+        if (own != name) continue;
+        if (name != "v") return value;
+        graph::Tensor bad(value.dtype(), value.shape());
+        bad.mutable_data<float>()[3] = HUGE_VALF;
+        return bad;
+      }
+      return graph::Tensor();
+    });
+  }
+  const Outcome resumed = run(kAgain + std::string("--epochs 7"));
+  EXPECT_EQ(resumed.code, 1);
+  EXPECT_TRUE(has(resumed.err,
+                  "error: 'v' holds values that are not finite: no step can begin with them; move "
+                  "step-00000043 away to go on from the one before"))
+      << resumed.err;
+  fs::rename(file("run/step-00000043"), file("away"));
+  EXPECT_EQ(run(kAgain + std::string("--epochs 7")).code, 0);
+}
+
+TEST_F(CheckpointCli, a_run_that_would_be_over_before_its_checkpoint_is_refused) {
+  ASSERT_EQ(run(kRun + std::string("--checkpoint run")).code, 0);
+  for (const auto& [length, end] : {std::pair{"--steps 41", 41}, {"--epochs 2", 14}}) {
+    const Outcome outcome = run(kAgain + std::string("--save out.onnx ") + length);
+    EXPECT_EQ(outcome.code, 1);
+    EXPECT_TRUE(has(outcome.err,
+                    fmt::format("error: the run would be over after step {}, but the checkpoint is "
+                                "that of step 42: give --steps 42 or more; for an older checkpoint "
+                                "move the newer folders step-* away\n  while resuming from "
+                                "run/step-00000042",
+                                end)))
+        << outcome.err;
+    EXPECT_FALSE(fs::exists(file("out.onnx")));
+  }
+  EXPECT_EQ(run(kAgain + std::string("--save out.onnx --steps 42")).code, 0);
+  EXPECT_TRUE(fs::exists(file("out.onnx")));
+}
+
+TEST_F(CheckpointCli, nothing_else_is_written_into_a_folder_of_checkpoints) {
+  ASSERT_EQ(run(kRun + std::string("--checkpoint run")).code, 0);
+  fs::create_directory(file("out"));
+  fs::create_directory_symlink("../run", file("out/link"));
+  const std::string before = content("run/step-00000042/manifest.json");
+  for (const char* flags :
+       {"--resume --checkpoint run --save run/step-00000042/manifest.json",
+        "--resume --checkpoint run/ --log ./run/run.jsonl", "--save run/step-00000042/other.onnx",
+        "--resume --checkpoint run --save-best out/link/step-00000042/state.safetensors",
+        "--checkpoint new --trace new/t.json"}) {
+    const Outcome outcome =
+        run("train net.onnx --data synthetic:200 --batch 32 " + std::string(flags));
+    EXPECT_EQ(outcome.code, 1) << flags;
+    EXPECT_TRUE(has(outcome.err, "that is inside a folder of checkpoints, which holds nothing"))
+        << outcome.err;
+  }
+  EXPECT_EQ(content("run/step-00000042/manifest.json"), before);
+  EXPECT_FALSE(fs::exists(file("new")));
+  EXPECT_EQ(run(kAgain + std::string("--log run.jsonl --save running.onnx")).code, 0);
+}
+
+TEST_F(CheckpointCli, a_link_to_nothing_is_named) {
+  fs::create_symlink("nowhere", file("run"));
+  const Outcome outcome = run(kRun + std::string("--checkpoint run"));
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_TRUE(has(outcome.err,
+                  "error: --checkpoint run: it is a link to nowhere, which is not there; make that "
+                  "folder first"))
+      << outcome.err;
+}
+
+TEST_F(CheckpointCli, the_number_of_replicas_before_is_that_of_the_devices) {
+  const std::string three = "train net.onnx --data synthetic:96 --batch 32 --devices cpu,cpu,cpu ";
+  ASSERT_EQ(run(three + "--checkpoint run").code, 0);
+  const Outcome same = run(kAgain + std::string("--epochs 2"));
+  EXPECT_EQ(same.code, 0) << same.err;
+  EXPECT_FALSE(has(same.err, "--replicas")) << same.err;
+  const Outcome two = run(kAgain + std::string("--epochs 3 --replicas 2"));
+  EXPECT_EQ(two.code, 0) << two.err;
+  EXPECT_TRUE(has(two.err, "--replicas is 2 now, 3 before")) << two.err;
 }
 
 TEST_F(CheckpointCli, a_damaged_checkpoint_is_left_out_with_a_warning) {

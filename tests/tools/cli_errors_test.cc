@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <regex>
 
 #include "graph/onnx_export.h"
 #include "models/lenet.h"
@@ -88,7 +89,11 @@ TEST_F(CliErrors, usage_is_code_2_and_names_what_is_near) {
   const std::string train = "train lenet.onnx --data synthetic";
   expect(train + " --save=", 2, "error: --save '': expected a value");
   expect(train + " --batch 9223372036854775807", 2,
-         "error: --batch '9223372036854775807': expected a whole number from 0 to 1000000000");
+         "error: --batch '9223372036854775807': expected a whole number from 1 to 1000000000");
+  for (const char* flag : {"--batch", "--micro-batch", "--accumulate"}) {
+    expect(train + " " + flag + " 0", 2,
+           std::string("error: ") + flag + " '0': expected a whole number from 1 to 1000000000");
+  }
   expect(train + ":9999999999", 2,
          "error: --data synthetic:9999999999: expected at most 2147483648 samples");
   expect(train + " --steps 99999999999999999999", 2,
@@ -287,6 +292,20 @@ TEST_F(CliErrors, skipping_ends_when_nothing_is_finite_any_more) {
   EXPECT_TRUE(has(outcome.err, "error: step 5: the loss is not finite")) << outcome.err;
   EXPECT_TRUE(has(outcome.err, "while going on behind 3 skipped steps in a row (--on-nan)"))
       << outcome.err;
+}
+
+TEST_F(CliErrors, losses_are_printed_short) {
+  const Outcome nan = run("train lenet.onnx --data synthetic:8 --batch 8 --lr 1e300");
+  EXPECT_TRUE(has(nan.out, "test loss nan")) << nan.out;
+  EXPECT_FALSE(has(nan.out + nan.err, "-nan")) << nan.out << nan.err;
+  const Outcome huge = run("train lenet.onnx --data synthetic:8 --batch 4 --lr 1e2 --loss mse");
+  EXPECT_TRUE(std::regex_search(huge.out, std::regex("test loss [0-9.]+e\\+[0-9]+ "))) << huge.out;
+}
+
+TEST_F(CliErrors, images_without_known_axes_need_a_layout_to_be_augmented) {
+  const std::string train = "train lenet.onnx --data synthetic:64 --augment flip,crop:2";
+  expect(train, 1, "error: synthetic (train): --augment needs images, but the axes of samples of");
+  EXPECT_EQ(run(train + " --data-layout nchw").code, 0);
 }
 
 TEST_F(CliErrors, parameters_that_are_not_finite_are_not_saved) {

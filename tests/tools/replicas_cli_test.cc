@@ -41,6 +41,9 @@ TEST_F(ReplicasCli, numbers_that_contradict_each_other_are_usage_errors) {
   expect("--replicas 2 --shares 3,x", 2, "error: --shares 'x': expected a number per replica");
   expect("--replicas 2 --shares 0,0", 2, "error: --shares: the shares add up to 0");
   expect("--replicas 2 --shares -1,2", 2, "error: --shares: -1 is not a share");
+  expect("--shares 1,", 2, "error: --shares '1,': a part between the commas is empty");
+  expect("--devices cpu,", 2, "error: --devices 'cpu,': a part between the commas is empty");
+  expect("--freeze ,conv1.bias", 2, "error: --freeze ',conv1.bias': a part between the commas");
   expect("--replicas 0", 2, "error: --replicas '0': expected a whole number from 1");
   expect("--replicas 2 --reduce-dtype bf16 --dtype f64", 2,
          "error: --reduce-dtype bf16 goes with --dtype f32, not f64");
@@ -50,6 +53,13 @@ TEST_F(ReplicasCli, numbers_that_contradict_each_other_are_usage_errors) {
   expect(
       "--skip-pass append_loss", 1,
       "error: --skip-pass append_loss: nothing meaningful is left without it; can be left out: ");
+}
+
+TEST_F(ReplicasCli, what_only_several_replicas_do_is_a_notice_with_one) {
+  expect("--reduce-dtype bf16", 0, "--reduce-dtype does nothing here: there is one replica");
+  expect("--check-replicas 2", 0, "--check-replicas does nothing here: there is one replica");
+  const Outcome two = run("train net.onnx --data synthetic:64 --replicas 2 --reduce-dtype bf16");
+  EXPECT_FALSE(has(two.err, "does nothing here")) << two.err;
 }
 
 TEST_F(ReplicasCli, without_the_sums_in_the_graph_the_first_parameter_that_differs_is_named) {

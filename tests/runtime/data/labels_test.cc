@@ -61,7 +61,7 @@ TEST(Labels, shapes_and_counts_are_compared) {
             "the class numbers instead");
   EXPECT_NE(check(Tensor::of<int64_t>({}, {1}), {1, {}, 2, {}}), "no error");
   EXPECT_EQ(check(Tensor(DType::kInt64, {0}), {0, {}, 2, {}}),
-            "data: no samples (0 samples), there is nothing to train on");
+            "data: there are 0 samples, expected at least 1");
 }
 
 TEST(Labels, computed_labels_are_checked_by_their_type) {
