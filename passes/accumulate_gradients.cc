@@ -64,6 +64,18 @@ std::string accumulate(Graph& graph, MicroBatch micro_batch, const std::string& 
   return next->name;
 }
 
+// Statistics move on every micro-batch: later ones start from where the one before has left them.
+void move_on(Graph& graph, MicroBatch micro_batch, Value* state, Value* next) {
+  Value* acc = graph.add_state("acc/" + state->name, state->type, graph::StateRole::kAccumulator);
+  graph.unbind(state);
+  graph.bind(acc, next);
+  if (micro_batch == MicroBatch::kFirst) return;
+  Node* node = next->producer;
+  for (int i = 0; i < node->num_inputs(); ++i) {
+    if (node->input(i) == state) graph.set_input(node, i, acc);
+  }
+}
+
 void replace_by_zeros(Graph& graph, std::string& name) {
   const Value* value = graph.find(name);
   ops::OpBuilder b(graph);
@@ -72,11 +84,36 @@ void replace_by_zeros(Graph& graph, std::string& name) {
              ->name;
 }
 
+void accumulate_statistics(Graph& graph, PassContext& context) {
+  const MicroBatch micro_batch = context.options.micro_batch;
+  for (auto& [state, next] : context.statistics) {
+    if (micro_batch == MicroBatch::kNone) {
+      graph.unbind(graph.find(state));
+      replace_by_zeros(graph, next);
+    } else if (micro_batch != MicroBatch::kOnly) {
+      move_on(graph, micro_batch, graph.find(state), graph.find(next));
+    }
+  }
+  if (context.statistics.empty() || context.options.reduce.replicas < 2) return;
+  // Counted once per step: later micro-batches add nothing.
+  const bool counts = micro_batch == MicroBatch::kOnly || micro_batch == MicroBatch::kFirst;
+  ops::OpBuilder b(graph);
+  std::string& count = context.replicas_with_samples;
+  count = b.constant(graph::Tensor::scalar<float>(counts ? 1 : 0).cast(context.options.dtype),
+                     "replicas")
+              ->name;
+  if (micro_batch == MicroBatch::kOnly || micro_batch == MicroBatch::kNone) return;
+  count = accumulate(graph, micro_batch, count, "replicas", 1);
+}
+
 }  // namespace
 
 bool accumulate_gradients(Graph& graph, PassContext& context) {
   const MicroBatch micro_batch = context.options.micro_batch;
-  if (micro_batch == MicroBatch::kOnly) return false;
+  if (micro_batch == MicroBatch::kOnly) {
+    accumulate_statistics(graph, context);
+    return !context.statistics.empty();
+  }
   std::map<std::string, int> accumulators;
   for (const auto& [parameter, gradient] : context.gradients) ++accumulators[gradient];
   for (auto& [parameter, gradient] : context.gradients) {
@@ -95,6 +132,7 @@ bool accumulate_gradients(Graph& graph, PassContext& context) {
     }
     graph.add_output(graph.find(*sum));
   }
+  accumulate_statistics(graph, context);
   return true;
 }
 

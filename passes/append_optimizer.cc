@@ -43,6 +43,7 @@ class OptimizerAppender {
       graph_.bind(w, next);
       if (options_.ema > 0) average(w, next);
     }
+    for (const auto& [statistic, next] : context_.statistics) commit(statistic, next);
     if (step_ != nullptr) {
       graph_.bind(step_, b_.own("Advance", {step_, scale_}, {}, step_->name + "'"));
     }
@@ -132,6 +133,16 @@ class OptimizerAppender {
       graph_.bind(slots[i], node->output(static_cast<int>(i) + 1));
     }
     return node->output(0);
+  }
+
+  // Refused together with the update; the mean over the replicas that had samples.
+  void commit(const std::string& statistic, const std::string& next) {
+    Value* state = graph_.find(statistic);
+    if (graph_.bound(state) != nullptr) graph_.unbind(state);
+    graph_.bind(state, b_.own("CommitStatistic",
+                              {state, graph_.find(next), scale_,
+                               graph_.find(context_.replicas_with_samples)},
+                              {}, statistic + "''"));
   }
 
   Value* slot(const std::string& prefix, const Value* w) {

@@ -1,11 +1,12 @@
 // insert_all_reduce: what the micro-batches added up is summed over the replicas, in flat buckets.
 //
 // Buckets are filled in the order in which gradients are complete, so that the first sum runs while
-// the backward pass goes on. The sums of the loss ride in the last bucket: the update, which
-// divides by the true weight, has to wait for it anyway. Members keep the alignment of states, so
-// that accumulators, which lie one behind the other in the same order, are buckets as they stand
-// (plan_memory). Every plan of a step that updates makes the same buckets and starts their sums in
-// the same order, whatever order its own nodes have: replicas may run different plans in one step.
+// the backward pass goes on. The sums of the loss and the running statistics ride in the last
+// bucket: the update, which divides by the true weight, has to wait for it anyway. Members keep the
+// alignment of states, so that accumulators, which lie one behind the other in the same order, are
+// buckets as they stand (plan_memory). Every plan of a step that updates makes the same buckets and
+// starts their sums in the same order, whatever order its own nodes have: replicas may run
+// different plans in one step.
 #include <iterator>
 
 #include "graph/support/error.h"
@@ -39,6 +40,8 @@ class Inserter {
     // A sum must not be rounded as a gradient may be.
     if (options_.wire != DType::kUndefined) sums_begin_ = buckets_.size();
     for (std::string* sum : context_.sums()) put(*sum, INT64_MAX);
+    for (auto& [state, next] : context_.statistics) put(next, INT64_MAX);
+    if (!context_.statistics.empty()) put(context_.replicas_with_samples, INT64_MAX);
     for (size_t i = 0; i < buckets_.size(); ++i) started_.push_back(start(i));
     for (size_t i = 0; i < buckets_.size(); ++i) finish(i);
     graph_.clear_outputs();

@@ -29,6 +29,7 @@ using Role = ParameterRow::Role;
 struct Verdict {
   Role role = Role::kConstant;
   std::string reason;
+  bool frozen = false;
 };
 
 ops::ParameterSlot slot_of(const graph::Use& use) {
@@ -127,6 +128,7 @@ class Marker {
     const Verdict verdict = judge(*value);
     ParameterRow row{value->name, value->type, verdict.role, verdict.reason, value->origin};
     if (verdict.role == Role::kTrainable) row.part = part_of(*value);
+    row.frozen = verdict.frozen;
     context_.parameters.push_back(std::move(row));
     if (verdict.role == Role::kTrainable) graph_.make_state(value, graph::StateRole::kParameter);
     if (verdict.role == Role::kState) graph_.make_state(value, graph::StateRole::kStatistic);
@@ -146,8 +148,8 @@ class Marker {
     if (value.uses().empty()) return {Role::kConstant, why_unreached(value)};
     if (options_.exactly) return judge_by_list(value);
     if (!reaching_.contains(&value)) return {Role::kConstant, why_unreached(value)};
-    if (matches(options_.freeze, value.name)) return {Role::kConstant, "frozen by --freeze"};
-    if (matches(options_.train, value.name)) return {Role::kTrainable, "named by --train"};
+    if (matches(options_.freeze, value)) return {Role::kConstant, "frozen by --freeze", true};
+    if (matches(options_.train, value)) return {Role::kTrainable, "named by --train"};
     return judge_by_default(value);
   }
 
@@ -157,7 +159,7 @@ class Marker {
       return reaching_.contains(&value) ? Verdict{Role::kTrainable, "named by the caller"}
                                         : Verdict{Role::kConstant, why_unreached(value)};
     }
-    return {Role::kConstant, "frozen: not on the caller's list"};
+    return {Role::kConstant, "frozen: not on the caller's list", true};
   }
 
   Verdict judge_by_default(const Value& value) const {
@@ -229,18 +231,23 @@ class Marker {
     return "no gradient path from the loss reaches it";
   }
 
-  static bool matches(const std::vector<std::string>& globs, const std::string& name) {
+  // A part of a split tensor goes by the name in the file, too.
+  static bool matches(const std::vector<std::string>& globs, const Value& value) {
     for (const std::string& glob : globs) {
-      if (graph::glob_match(glob, name)) return true;
+      if (graph::glob_match(glob, value.name)) return true;
+      if (is_split(value) && graph::glob_match(glob, value.origin.tensor)) return true;
     }
     return false;
   }
+
+  static bool is_split(const Value& value) { return !value.origin.split_use.empty(); }
 
   void check_globs() const {
     std::vector<std::string> names;
     for (const Value* value : graph_.constants()) {
       if (value->origin.kind != graph::Origin::Kind::kNone && !is_folded(*value)) {
         names.push_back(value->name);
+        if (is_split(*value)) names.push_back(value->origin.tensor);
       }
     }
     const auto check = [&](const std::vector<std::string>& globs, const char* flag) {
@@ -314,10 +321,21 @@ class Marker {
   std::unordered_map<const Value*, const Node*> blockers_;
 };
 
+void mark_statistics(Graph& graph) {
+  const std::vector<Value*> constants = graph.constants();
+  for (Value* value : constants) {
+    const bool statistic = std::ranges::any_of(value->uses(), [](const graph::Use& use) {
+      return slot_of(use) == ops::ParameterSlot::kStatistic;
+    });
+    if (statistic) graph.make_state(value, graph::StateRole::kStatistic);
+  }
+}
+
 }  // namespace
 
 bool mark_trainable(Graph& graph, PassContext& context) {
-  // Gradient mode: exactly what will be differentiated must survive folding.
+  // Gradient mode: exactly what will be differentiated must survive folding, and what training
+  // moves.
   if (context.options.loss.kind == "none" && !context.options.gradient.wrt.empty()) {
     for (const std::string& name : context.options.gradient.wrt) {
       Value* value = graph.find(name);
@@ -325,6 +343,7 @@ bool mark_trainable(Graph& graph, PassContext& context) {
         graph.make_state(value, graph::StateRole::kParameter);
       }
     }
+    if (context.options.mode == Mode::kTrain) mark_statistics(graph);
     return true;
   }
   Marker(graph, context).run();

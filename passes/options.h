@@ -86,6 +86,8 @@ struct PipelineOptions {
   graph::DType dtype = graph::DType::kFloat32;  // compute type: kFloat32 or kFloat64
   bool dropout = true;                          // false: --no-dropout
   bool respect_training_mode = false;
+  bool sample_variance = false;   // --bn-variance sample
+  bool update_statistics = true;  // in training: running statistics are bound to their next values
   LossOptions loss;
   OptimizerOptions optimizer;
   ReduceOptions reduce;

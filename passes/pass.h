@@ -31,6 +31,7 @@ struct ParameterRow {
       reason;  // "reaches the loss through Conv conv1", "integer", "frozen by --freeze bn*", ...
   graph::Origin origin;
   ParameterPart part = {};  // of a trainable
+  bool frozen = false;      // by the user: --freeze, or not on an explicit list
 };
 
 // A node that can't be run, and why. All of them are collected before anything is refused, and only
@@ -70,6 +71,11 @@ struct PassContext {
   std::vector<ParameterRow> parameters;  // by mark_trainable
   std::vector<std::pair<std::string, std::string>>
       gradients;  // parameter, gradient: by build_backward, in order of completion
+  // Running statistic, its next value: by apply_mode. With several replicas, the name of a number
+  // that is 1 where the step has samples: by accumulate_gradients.
+  std::vector<std::pair<std::string, std::string>> statistics;
+  std::string replicas_with_samples;
+  int64_t least_rows = 1;             // that a micro-batch must have, by apply_mode
   std::string loss_sum, loss_weight;  // by append_loss
   std::string correct, correct_top5;  // rows with the right class (class losses), by append_loss
   std::string logits;                 // what the loss reads, by append_loss

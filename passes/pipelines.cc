@@ -14,7 +14,7 @@ constexpr PipelineEntry kPreparation[] = {
     {"convert_dtype", "before any type is inferred from the old one"},
     {"bind_batch", "shapes become numbers; the batch axis keeps its name"},
     {"infer_shapes", "needs the batch; folds Shape arithmetic, which Reshape needs"},
-    {"apply_mode", "needs types; decides what Dropout and BatchNormalization compute"},
+    {"split_merged", "needs types, to see through aliases; before anything is a parameter"},
 };
 
 Pipeline with_preparation(std::initializer_list<PipelineEntry> rest) {
@@ -29,6 +29,7 @@ const Pipeline& preparation_pipeline() {
   static const Pipeline pipeline = with_preparation({
       {"append_loss", "trainable is what reaches the loss"},
       {"mark_trainable", "fills the table of parameters"},
+      {"apply_mode", "finds what can't be trained with so few rows"},
   });
   return pipeline;
 }
@@ -37,6 +38,7 @@ const Pipeline& training_pipeline() {
   static const Pipeline pipeline = with_preparation({
       {"append_loss", "gives the backward pass its seed and the update its divisor"},
       {"mark_trainable", "a parameter is what reaches the loss"},
+      {"apply_mode", "decides what Dropout and BatchNormalization compute, by what is frozen"},
       {"fold_constants", "only now is it known which constants are parameters"},
       {"eliminate_dead", "side outputs, which the loss doesn't need, may hold anything"},
       {"check_supported", "all that is missing is listed at once, before anything is built"},
@@ -55,6 +57,7 @@ const Pipeline& evaluation_pipeline() {
   static const Pipeline pipeline = with_preparation({
       {"append_loss", "the loss and the count of correct rows, when labels are given"},
       {"mark_trainable", "the same states as in training, shared with it"},
+      {"apply_mode", "what Dropout and BatchNormalization compute in evaluation"},
       {"read_averages", "the parameters are known, nothing was computed from them yet"},
       {"fold_constants", "exporters repeat shape and scale arithmetic"},
       {"eliminate_common", "likewise"},
@@ -68,6 +71,7 @@ const Pipeline& evaluation_pipeline() {
 const Pipeline& gradient_pipeline() {
   static const Pipeline pipeline = with_preparation({
       {"mark_trainable", "what is differentiated must not be folded away"},
+      {"apply_mode", "what Dropout and BatchNormalization compute in the mode asked for"},
       {"fold_constants", "a parameter-free branch needs no gradient"},
       {"eliminate_dead", "outputs that were not asked for"},
       {"check_supported", "all that is missing is listed at once"},

@@ -285,12 +285,21 @@ class Planner {
           storages_[storage].values.begin(), storages_[storage].values.end(), [&](const Value* v) {
             if (graph_.is_output(v) || bound_next(v)) return true;
             return std::any_of(v->uses().begin(), v->uses().end(), [&](const graph::Use& use) {
-              return border_last(use.node) >= written;
+              return border_last(use.node) >= written && !overwrites(*value, use);
             });
           });
       if (!read_later) return storage;
     }
     return -1;
+  }
+
+  // The kernel that makes the value may write it where it reads this operand.
+  bool overwrites(const Value& value, const graph::Use& use) const {
+    const auto kernel = lowering_.kernels.find(value.producer);
+    if (use.node != value.producer || blocked(region_of_.at(use.node))) return false;
+    if (kernel == lowering_.kernels.end() || kernel->second == nullptr) return false;
+    const auto& pairs = kernel->second->in_place;
+    return std::find(pairs.begin(), pairs.end(), std::pair(value.slot, use.index)) != pairs.end();
   }
 
   int in_place(const Node& node, int slot, Space space, size_t bytes) const {

@@ -115,11 +115,12 @@ SessionOptions session_options(const Flags& flags) {
   options.threads = flags.threads;
   options.seed = flags.seed;
   check_choice("--dtype", flags.dtype, {"f32", "f64"}, {"bf16", "f16", "tf32"});
-  check_choice("--bn-variance", flags.bn_variance, {"population"}, {"sample"});
+  check_choice("--bn-variance", flags.bn_variance, {"population", "sample"});
   passes::PipelineOptions& pipeline = options.pipeline;
   pipeline.dtype = flags.dtype == "f64" ? graph::DType::kFloat64 : graph::DType::kFloat32;
   pipeline.dropout = !flags.no_dropout;
   pipeline.respect_training_mode = flags.respect_training_mode;
+  pipeline.sample_variance = flags.bn_variance == "sample";
   pipeline.loss = loss_options(flags);
   pipeline.optimizer = optimizer_options(flags);
   pipeline.reduce = reduce_options(flags);

@@ -74,6 +74,7 @@ passes::PassContext Session::context_for(const PlanKey& key) const {
   if (key.kind == Kind::kEval) context.options.mode = passes::Mode::kEval;
   if (key.kind == Kind::kForward || key.kind == Kind::kGradient) {
     context.options.mode = forward_mode_;
+    context.options.update_statistics = key.kind == Kind::kGradient;
     context.options.loss.kind = "none";
     context.options.loss.loss_output.clear();
     context.options.gradient = gradient_options_;

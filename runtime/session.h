@@ -73,6 +73,7 @@ struct Examination {
   std::vector<passes::ParameterRow> parameters;
   std::vector<passes::UnsupportedNode> unsupported;
   graph::TensorType scores;  // what the loss reads; undefined when that wasn't found
+  int64_t least_rows = 1;    // that a micro-batch must have in training
   std::string error;         // why it stopped; "" when it didn't
 };
 
@@ -104,6 +105,7 @@ class Session {
   const std::vector<graph::Value*>& data_inputs() const { return imported_.graph->inputs(); }
   // Lines for the user, each once: stale shapes, bypassed Softmax, ...
   const std::vector<std::string>& notices() const { return notices_; }
+  void add_notices(const std::vector<std::string>& lines);
   int replicas() const { return replicas_->size(); }
   int threads() const { return replicas_->threads(); }           // in all
   std::string device_name() const { return replicas_->name(); }  // of all, for people
@@ -143,7 +145,8 @@ class Session {
   // The file's outputs for these inputs, in the mode's form (kEval: running statistics, no
   // Dropout).
   std::vector<std::pair<std::string, graph::Tensor>> forward(const Batch& batch, passes::Mode mode);
-  // d(sum seed . output) / d(wrt), in the mode's form. `seeds`: gradient of each named output.
+  // d(sum seed . output) / d(wrt), in the mode's form. `seeds`: gradient of each named output. In
+  // kTrain running statistics move, as in any pass over a batch.
   std::vector<std::pair<std::string, graph::Tensor>> gradients(
       const Batch& batch, const std::vector<std::pair<std::string, graph::Tensor>>& seeds,
       const std::vector<std::string>& wrt, passes::Mode mode);
@@ -220,13 +223,13 @@ class Session {
   void note_split() noexcept;
   void check_replicas_agree() const;
   void check_step_began_finite(const StepResult& result) const;
+  void share_statistics(const Loaded& loaded);
   [[noreturn]] void report_non_finite(const Batch& batch, const std::vector<std::vector<Run>>& runs,
                                       const StepResult& result);
   std::string first_non_finite(const Batch& batch, const std::vector<std::vector<Run>>& runs);
   std::string first_non_finite_sample(const Batch& batch, const Run& run) const;
   std::string first_non_finite_node(const Batch& batch, const Run& run);
   void check_log_probabilities(const graph::Value& scores);
-  void add_notices(const std::vector<std::string>& lines);
 
   std::shared_ptr<const graph::Model> model_;
   SessionOptions options_;

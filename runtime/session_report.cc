@@ -52,6 +52,7 @@ Examination Session::examine(int64_t rows, passes::Mode mode) {
   }
   result.parameters = std::move(context.parameters);
   result.unsupported = std::move(context.unsupported);
+  result.least_rows = context.least_rows;
   return result;
 }
 

@@ -273,6 +273,13 @@ std::vector<std::pair<std::string, Tensor>> Session::forward(const Batch& batch,
   return outputs;
 }
 
+// What the first replica has moved alone.
+void Session::share_statistics(const Loaded& loaded) {
+  for (const auto& [name, next] : loaded.context.statistics) {
+    if (replicas() > 1) replicas_->write_state(*states_.find(name), state(name).aligned_data());
+  }
+}
+
 std::vector<std::pair<std::string, Tensor>> Session::gradients(
     const Batch& batch, const std::vector<std::pair<std::string, Tensor>>& seeds,
     const std::vector<std::string>& wrt, passes::Mode mode) {
@@ -291,6 +298,7 @@ std::vector<std::pair<std::string, Tensor>> Session::gradients(
   const int64_t rows = rows_of(batch);
   Loaded& loaded = plan_for({Kind::kGradient, MicroBatch::kOnly, rows, extra});
   execute({&loaded, 0, rows}, 0, nullptr, fed, 0.0);
+  share_statistics(loaded);
   std::vector<std::pair<std::string, Tensor>> result;
   for (const auto& [value, gradient] : loaded.context.gradients) {
     result.emplace_back(value, loaded.executors[0]->output(loaded.plan->output_index(gradient)));

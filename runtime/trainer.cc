@@ -130,6 +130,7 @@ TrainerOptions trainer_options(const Flags& flags, int64_t baked) {
 Trainer::Trainer(Session& session, const Feed& feed, const FedData& data, TrainerOptions options)
     : session_(session), feed_(feed), data_(data), options_(std::move(options)) {
   CHECK(data_.train != nullptr, "there is nothing to train on");
+  join_singles();
   const Sampler sampler(data_.train->size(), sampler_options());
   check_baked(feed_.baked_rows(), options_.batch.batch, sampler.batch_sizes(), options_.batch.cut);
   if (data_.test != nullptr && options_.eval_every > 0) check_evaluation(feed_, *data_.test);
@@ -144,6 +145,25 @@ Trainer::Trainer(Session& session, const Feed& feed, const FedData& data, Traine
   info_.parameters = data_.parameters;
   info_.unit = sample_word(*data_.train);
   options_.schedule.set_length(info_.steps_per_epoch, info_.total_steps);
+}
+
+// Where a normalisation can't take one sample alone.
+void Trainer::join_singles() {
+  const auto cuts_single = [&] {
+    const std::vector<int64_t> sizes =
+        Sampler(data_.train->size(), sampler_options()).batch_sizes();
+    return std::ranges::any_of(sizes, [&](int64_t size) {
+      return std::ranges::any_of(cut_batch(size, options_.batch.cut), [](const auto& parts) {
+        return std::ranges::count(parts, 1) > 0;
+      });
+    });
+  };
+  if (feed_.baked_rows() > 0 || !cuts_single() || session_.examine(2).least_rows < 2) return;
+  options_.batch.cut.singles = Singles::kJoin;
+  if (options_.tail == Tail::kKeep) options_.tail = Tail::kJoinSingle;
+  session_.add_notices(
+      {"a micro-batch of one sample joins the one before it: BatchNormalization can't take it "
+       "alone"});
 }
 
 void Trainer::resume(const RunState& state) {

@@ -61,6 +61,7 @@ class Trainer {
 
  private:
   SamplerOptions sampler_options() const;
+  void join_singles();
   bool train_epoch(int64_t epoch, Prefetcher& prefetcher, const std::function<bool()>& stop);
   const LoadedBatch* next_batch(Prefetcher& prefetcher) const;
   StepRecord step(const LoadedBatch& loaded);

@@ -192,7 +192,9 @@ void add_parameter_flags(CLI::App& app, Flags& flags) {
   constexpr const char* kGroup = "Model";
   add_list(app, "--freeze", flags.freeze, "names or globs of tensors that stay", kGroup);
   add_list(app, "--train", flags.train, "names or globs that are trained in any case", kGroup);
-  app.add_option("--bn-variance", flags.bn_variance, "population")->group(kGroup);
+  app.add_option("--bn-variance", flags.bn_variance,
+                 "population (as ONNX) or sample (as PyTorch): what running variances store")
+      ->group(kGroup);
   app.add_flag("--respect-training-mode", flags.respect_training_mode,
                "each node's mode as the file says")
       ->group(kGroup);

@@ -1,7 +1,7 @@
 // error: an Error at the named stage or before, with a message that holds certain words.
 //
 // load = the file and its shapes; plan = options and batch too, nothing run; train = data seen.
-// Cases with a loss take the way of `sardonyx train` (command_run.h).
+// Cases with an optimizer take the way of `sardonyx train` (command_run.h).
 #include <nlohmann/json.hpp>
 
 #include "tests/run_cases/command_run.h"
@@ -15,7 +15,7 @@ namespace {
 
 class Stages {
  public:
-  explicit Stages(Task& task) : task_(task), has_loss_(task.spec.contains("loss")) {}
+  explicit Stages(Task& task) : task_(task), is_run_(task.spec.contains("optimizer")) {}
 
   void reach(const std::string& stage) {
     load();
@@ -45,7 +45,7 @@ class Stages {
   }
 
   void plan() {
-    if (has_loss_) {
+    if (is_run_) {
       plan_run();
       return;
     }
@@ -61,7 +61,7 @@ class Stages {
   }
 
   void train() {
-    if (has_loss_) {
+    if (is_run_) {
       run_->train(*session_);
     } else {
       session_->forward(data_, passes::Mode::kEval);
@@ -81,7 +81,7 @@ class Stages {
   }
 
   Task& task_;
-  bool has_loss_;
+  bool is_run_;
   runtime::Batch data_;
   std::unique_ptr<CommandRun> run_;
   std::unique_ptr<runtime::Session> session_;

@@ -343,7 +343,8 @@ TEST_F(CliErrors, a_loss_that_is_not_finite_stops_with_step_and_node) {
 TEST_F(CliErrors, unknown_names_have_near_names) {
   expect("ops Covn", 1, "error: operator Covn is not supported (did you mean Conv?)");
   expect("ops BatchNormalisation", 1,
-         "error: operator BatchNormalisation is not supported; `sardonyx ops` lists what there is");
+         "error: operator BatchNormalisation is not supported (did you mean BatchNormalization?); "
+         "`sardonyx ops` lists what there is");
   expect("ops Det", 1, "error: operator Det is not supported; `sardonyx ops`");
   expect("train lenet.onnx --data synthetic --freeze conv*.wieght*", 1,
          "error: --freeze 'conv*.wieght*' matches no tensor of the model; near names: conv");
