@@ -32,18 +32,24 @@ BatchBuffer::BatchBuffer(const DatasetInfo& info, int64_t capacity)
       samples_(allocate_block(sample_bytes_ * static_cast<size_t>(capacity))),
       labels_(allocate_block(label_bytes_ * static_cast<size_t>(capacity))) {}
 
-void BatchBuffer::fill(const Dataset& dataset, const Draw& draw, const BatchSlice& slice) {
+void BatchBuffer::begin(const Draw& draw, const BatchSlice& slice) {
   CHECK(slice.begin >= 0 && slice.count >= 0 && slice.count <= capacity_);
   CHECK(slice.begin + slice.count <= static_cast<int64_t>(draw.indices.size()));
   indices_.assign(draw.indices.begin(), draw.indices.end());
-  size_t count = static_cast<size_t>(slice.count);
-  std::span<std::byte> samples(samples_.get(), count * sample_bytes_);
-  std::span<std::byte> labels(labels_.get(), count * label_bytes_);
-  std::span<const int64_t> chosen(indices_);
-  dataset.fill(chosen.subspan(static_cast<size_t>(slice.begin), count), draw.epoch, samples,
-               labels);
+  const size_t count = static_cast<size_t>(slice.count);
+  const std::span<const std::byte> samples(samples_.get(), count * sample_bytes_);
+  const std::span<const std::byte> labels(labels_.get(), count * label_bytes_);
   batch_ = {draw.epoch, draw.number, draw.last_of_epoch, draw.next,   indices_, slice,
             samples,    labels,      sample_bytes_,      label_bytes_};
+}
+
+void BatchBuffer::fill_rows(const Dataset& dataset, int64_t first, int64_t count) {
+  CHECK(first >= 0 && count >= 0 && first + count <= batch_.slice.count);
+  const size_t at = static_cast<size_t>(first), rows = static_cast<size_t>(count);
+  const std::span<const int64_t> chosen(indices_);
+  dataset.fill(chosen.subspan(static_cast<size_t>(batch_.slice.begin) + at, rows), batch_.epoch,
+               {samples_.get() + at * sample_bytes_, rows * sample_bytes_},
+               {labels_.get() + at * label_bytes_, rows * label_bytes_});
 }
 
 }  // namespace sardonyx::runtime

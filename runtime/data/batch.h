@@ -43,8 +43,10 @@ class BatchBuffer {
   // Room for `capacity` rows of a data set.
   BatchBuffer(const DatasetInfo& info, int64_t capacity);
 
-  // CHECK: the slice lies in the batch and fits the capacity.
-  void fill(const Dataset& dataset, const Draw& draw, const BatchSlice& slice);
+  // Makes room for the rows of a slice. CHECK: it lies in the batch and fits the capacity.
+  void begin(const Draw& draw, const BatchSlice& slice);
+  // Rows [first, first + count) of the slice; different rows by different threads, if need be.
+  void fill_rows(const Dataset& dataset, int64_t first, int64_t count);
   const LoadedBatch& batch() const { return batch_; }
 
  private:
@@ -53,7 +55,7 @@ class BatchBuffer {
   size_t label_bytes_;
   std::shared_ptr<std::byte> samples_;
   std::shared_ptr<std::byte> labels_;
-  std::vector<int64_t> indices_;
+  std::vector<int64_t> indices_;  // of the whole global batch
   LoadedBatch batch_;
 };
 

@@ -1,8 +1,10 @@
-// Batches ahead of time: one background thread fills a small ring of buffers while the step runs.
+// Fills a small ring of buffers while the step runs.
 //
-// The batches are those of the sampler, in its order, whatever the timing. An error on the thread
-// arrives at the consumer in the place of the batch it spoiled. The destructor stops and joins the
-// thread.
+// The batches are those of the sampler, in its order, and their bytes the same, whatever the timing
+// and the number of threads. One thread loads; whenever the consumer has to wait for it, another
+// one joins, up to the number of cores. An error arrives at the consumer in the place of the batch
+// it spoiled; of several in a batch it is that of the first row. The destructor stops and joins the
+// threads.
 #pragma once
 
 #include <condition_variable>
@@ -24,6 +26,7 @@ struct PrefetchOptions {
   int depth = 2;                // batches ahead; 0: no thread, each batch is filled when asked for
   int64_t batches = INT64_MAX;  // stop after so many
   SliceOf slice = {};           // the part of a batch this process needs; empty: all of it
+  int most_threads = 0;         // 0: one per core
 };
 
 class Prefetcher {
@@ -36,26 +39,48 @@ class Prefetcher {
   // The next batch, valid until the next call; nullptr after the last one. Rethrows what the loader
   // threw.
   const LoadedBatch* next();
+  int threads() const { return static_cast<int>(threads_.size()); }
 
  private:
+  // Rows are claimed in pieces, by any thread; the batch is there when all are done.
+  struct Slot {
+    Slot(const DatasetInfo& info, int64_t capacity) : buffer(info, capacity) {}
+    bool done() const { return rows_done == rows; }
+
+    BatchBuffer buffer;
+    int64_t rows = 0, rows_claimed = 0, rows_done = 0;
+    std::exception_ptr error;
+    int64_t bad_piece = 0;  // first row of the piece that it came from
+  };
+
+  Slot& slot_of(int64_t batch) { return ring_[static_cast<size_t>(batch) % ring_.size()]; }
+  void begin(Slot& slot);
   void run();
-  void fill(BatchBuffer& buffer);
+  bool may_open() const;
+  bool may_claim();
+  bool is_over() const;
+  void open_batch(std::unique_lock<std::mutex>& lock);
+  void fill_piece(std::unique_lock<std::mutex>& lock);
+  void fail(Slot& slot, std::exception_ptr error, int64_t first_row);
+  const LoadedBatch* fill_now();
 
   std::shared_ptr<const Dataset> dataset_;
   Sampler sampler_;
   PrefetchOptions options_;
-  std::vector<BatchBuffer> ring_;
+  std::vector<Slot> ring_;  // batch b is in slot b % size
+  std::vector<std::thread> threads_;
 
-  // Counts of batches; buffer b % ring size holds batch b. The thread owns what is not filled, the
-  // consumer what is filled and not released.
+  // Guards everything below and the counts of the slots. The buffer of a slot belongs to the thread
+  // that opens it, then piece by piece to those that claim its rows, then to the consumer.
   std::mutex mutex_;
   std::condition_variable changed_;
-  int64_t filled_ = 0;
+  bool opening_ = false;
+  int64_t opened_ = 0;    // batches whose rows may be claimed; only the last one has some left
+  int64_t filled_ = 0;    // batches that are done
   int64_t taken_ = 0;     // given to the consumer
   int64_t released_ = 0;  // given back
-  std::exception_ptr error_;
+  bool failed_ = false;
   bool stop_ = false;
-  std::thread thread_;
 };
 
 }  // namespace sardonyx::runtime

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstring>
@@ -114,6 +115,57 @@ TEST(Prefetch, an_error_comes_in_the_place_of_its_batch) {
   Prefetcher again(std::make_shared<Counting>(20, 1), Sampler(20, in_order), {.depth = 2});
   for (int i = 0; i < 2; ++i) {
     EXPECT_EQ(testing::error_of([&] { again.next(); }), "sample 1 is damaged");
+  }
+}
+
+// Takes a while for each sample, the longer the smaller its number.
+class Slow final : public Dataset {
+ public:
+  explicit Slow(int64_t size, std::vector<int64_t> bad = {})
+      : Dataset(Counting(size).info()), counting_(size), bad_(std::move(bad)) {}
+  std::span<const std::byte> sample(const Pick& pick, std::span<std::byte> room) const override {
+    std::this_thread::sleep_for(std::chrono::microseconds(400 - 20 * (pick.index % 16)));
+    if (std::ranges::count(bad_, pick.index) > 0) throw Error("sample {} is damaged", pick.index);
+    return counting_.sample(pick, room);
+  }
+  std::span<const std::byte> label(int64_t index, std::span<std::byte> room) const override {
+    return counting_.label(index, room);
+  }
+
+ private:
+  Counting counting_;
+  std::vector<int64_t> bad_;
+};
+
+TEST(Prefetch, more_threads_join_when_the_consumer_waits_and_change_no_batch) {
+  auto data = std::make_shared<Slow>(160);
+  Prefetcher loader(data, Sampler(160, options(16)), {.batches = 20, .most_threads = 4});
+  EXPECT_EQ(loader.threads(), 1);
+  Sampler sampler(160, options(16));
+  while (const LoadedBatch* batch = loader.next()) {
+    EXPECT_TRUE(std::ranges::equal(batch->indices, sampler.next().indices));
+    expect_rows(*batch);
+  }
+  EXPECT_EQ(loader.threads(), 4);
+}
+
+TEST(Prefetch, one_thread_is_enough_for_a_slow_consumer) {
+  auto data = std::make_shared<Counting>(1000);
+  Prefetcher loader(data, Sampler(1000, options(4)), {.batches = 20, .most_threads = 4});
+  while (loader.next() != nullptr) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  EXPECT_LT(loader.threads(), 4);
+}
+
+TEST(Prefetch, of_several_damaged_rows_the_first_one_is_told) {
+  for (int round = 0; round < 10; ++round) {
+    // Batch 5 of 8; the later rows fail sooner.
+    auto data = std::make_shared<Slow>(128, std::vector<int64_t>{82, 86, 91, 95, 100});
+    Prefetcher loader(data, Sampler(128, {16, 0, SampleOrder::kSequential, Tail::kKeep}),
+                      {.most_threads = 4});
+    for (int batch = 0; batch < 5; ++batch) expect_rows(*loader.next());
+    for (int i = 0; i < 2; ++i) {
+      ASSERT_EQ(testing::error_of([&] { loader.next(); }), "sample 82 is damaged");
+    }
   }
 }
 
