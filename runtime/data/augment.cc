@@ -41,6 +41,14 @@ Geometry geometry_of(const DatasetInfo& info) {
       info.name, graph::shape_str(s));
 }
 
+// The usual sizes are known to the compiler.
+template <int kBytes>
+void mirror_pixels(const std::byte* first, int64_t count, std::byte* last) {
+  for (int64_t x = 0; x < count; ++x) {
+    std::memcpy(last - x * kBytes, first + x * kBytes, kBytes);
+  }
+}
+
 class AugmentedDataset final : public Dataset {
  public:
   AugmentedDataset(std::shared_ptr<const Dataset> data, const Augment& options, uint64_t seed)
@@ -91,11 +99,21 @@ class AugmentedDataset final : public Dataset {
     int64_t begin = std::clamp<int64_t>(-right, 0, width);
     int64_t end = std::clamp<int64_t>(width - right, 0, width);
     if (mirror) {
-      // Pixel x of the cut stands at width - 1 - x.
       std::memset(to, 0, static_cast<size_t>(width * pixel));
-      for (int64_t x = begin; x < end; ++x) {
-        std::memcpy(to + (width - 1 - x) * pixel, from + (x + right) * pixel,
-                    static_cast<size_t>(pixel));
+      // Pixel x of the cut stands at width - 1 - x.
+      const std::byte* first = from + (begin + right) * pixel;
+      std::byte* last = to + (width - 1 - begin) * pixel;
+      switch (pixel) {
+        case 1:
+          return mirror_pixels<1>(first, end - begin, last);
+        case 3:
+          return mirror_pixels<3>(first, end - begin, last);
+        case 4:
+          return mirror_pixels<4>(first, end - begin, last);
+        default:
+          for (int64_t x = 0; x < end - begin; ++x) {
+            std::memcpy(last - x * pixel, first + x * pixel, static_cast<size_t>(pixel));
+          }
       }
       return;
     }
