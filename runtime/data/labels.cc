@@ -115,6 +115,10 @@ void check_class_labels(const Dataset& dataset, const std::vector<int64_t>& samp
     throw Error("{}: has no labels, but the loss needs class numbers", info.name);
   }
   if (const Tensor* labels = dataset.labels()) {
+    if (info.classes > classes) {
+      throw Error("{}: the data have {} classes, but the model tells {} apart", info.name,
+                  info.classes, classes);
+    }
     check_class_labels(*labels, {info.size, sample_shape, classes, ignore_index}, info.name);
     return;
   }
