@@ -1,5 +1,7 @@
 #include "runtime/feed.h"
 
+#include <algorithm>
+
 #include "graph/support/error.h"
 #include "graph/support/log.h"
 #include "runtime/data/adapt.h"
@@ -72,6 +74,20 @@ SyntheticTask synthetic_task(Session& session, const Feed& feed, const Flags& fl
   return task;
 }
 
+// What pictures become: the axis of 1 or 3 is the channels, the first one where both are.
+ImageSize image_size(const Feed& feed) {
+  const std::vector<int64_t> s = feed.type.ranked ? sizes(feed.type, 1) : std::vector<int64_t>();
+  const bool known = std::all_of(s.begin(), s.end(), [](int64_t size) { return size > 0; });
+  const auto is_channels = [](int64_t size) { return size == 1 || size == 3; };
+  if (known && s.size() == 3 && is_channels(s[0])) return {s[0], s[1], s[2]};
+  if (known && s.size() == 3 && is_channels(s[2])) return {s[2], s[0], s[1]};
+  if (known && s.size() == 2) return {1, s[0], s[1]};
+  throw Error(
+      "--data folder needs an input for images of known size, [N,C,H,W] or [N,H,W,C] with 1 or 3 "
+      "channels, but '{}' has type {}",
+      feed.input, feed.type.str());
+}
+
 // A class number per sample may come as a column.
 RowType wanted_label(const Flags& flags, const RowType& stored) {
   RowType wanted{takes_classes(flags) ? DType::kInt64 : DType::kFloat32, stored.shape};
@@ -137,8 +153,8 @@ FedData open_data(Session& session, const Feed& feed, const Flags& flags, int64_
                   DataUse use) {
   if (flags.data.empty()) {
     throw UsageError(
-        "--data is missing: fashion-mnist, mnist, cifar10, cifar100, idx:DIR, npz:FILE "
-        "or synthetic[:N]");
+        "--data is missing: fashion-mnist, mnist, cifar10, cifar100, idx:DIR, npz:FILE, "
+        "folder:DIR or synthetic[:N]");
   }
   const passes::Mode mode = use == DataUse::kTraining ? passes::Mode::kTrain : passes::Mode::kEval;
   Source source{feed, flags, use, {}};
@@ -147,6 +163,7 @@ FedData open_data(Session& session, const Feed& feed, const Flags& flags, int64_
   if (flags.data.starts_with("synthetic")) {
     source.options.synthetic = synthetic_task(session, feed, flags, rows, mode);
   }
+  if (flags.data.starts_with("folder:")) source.options.images = image_size(feed);
   FedData data;
   data.name = flags.data;
   if (use != DataUse::kEvaluateTest) data.train = source.open(Split::kTrain);

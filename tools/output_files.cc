@@ -11,6 +11,7 @@
 #include "graph/model.h"
 #include "graph/support/atomic_file.h"
 #include "graph/support/error.h"
+#include "runtime/data/image_folder.h"
 #include "runtime/usage.h"
 
 namespace sardonyx::tools {
@@ -84,11 +85,22 @@ void refuse_data(const OutputFile& output, const fs::path& data) {
   }
 }
 
+// An image below folder:DIR.
+void refuse_image(const OutputFile& output, const fs::path& folder) {
+  std::error_code error;
+  const fs::path below = fs::weakly_canonical(output.path, error)
+                             .lexically_relative(fs::weakly_canonical(folder, error));
+  const bool outside = below.empty() || *below.begin() == "..";
+  if (outside || !runtime::is_image_name(below.filename())) return;
+  refuse_input(output, output.path, kDataFile);
+}
+
 void check_inputs(const OutputFile& output, const runtime::Flags& flags) {
   if (flags.model.empty()) return;
   refuse_input(output, flags.model, "the input file");
   if (flags.data.starts_with("npz:")) refuse_input(output, flags.data.substr(4), kDataFile);
   if (flags.data.starts_with("idx:")) refuse_data(output, flags.data.substr(4));
+  if (flags.data.starts_with("folder:")) refuse_image(output, flags.data.substr(7));
   if (!flags.data_dir.empty()) refuse_data(output, fs::path(flags.data_dir) / "");
 }
 

@@ -26,7 +26,7 @@ using Strings = std::vector<std::string>;
 using DatasetPtr = std::shared_ptr<const Dataset>;
 
 constexpr std::string_view kKinds =
-    "fashion-mnist, mnist, cifar10, cifar100, idx:DIR, npz:FILE, synthetic[:N]";
+    "fashion-mnist, mnist, cifar10, cifar100, idx:DIR, npz:FILE, folder:DIR, synthetic[:N]";
 
 std::string join(const Strings& parts) {
   return parts.empty() ? "nothing" : fmt::format("{}", fmt::join(parts, ", "));
@@ -193,8 +193,10 @@ std::shared_ptr<const Dataset> open_dataset(const std::string& spec, Split split
   if (DatasetPtr known = open_known_set(spec, split, options)) return known;
   if (kind == "idx" && !rest.empty()) return open_idx(spec, rest, split, options);
   if (kind == "npz" && !rest.empty()) return open_npz(spec, rest, split, options);
+  if (kind == "folder" && !rest.empty()) {
+    return open_image_folder(spec, rest, split, options.images);
+  }
   if (kind == "synthetic") return open_synthetic(spec, rest, split, options);
-  if (kind == "folder") throw Error("--data {}: image folders are not built yet", spec);
   throw Error("--data {}: unknown, expected one of {}", spec, kKinds);
 }
 

@@ -1,6 +1,7 @@
 // From the value of --data to a data set.
 //
-//   fashion-mnist | mnist | cifar10 | cifar100 | idx:DIR[/PREFIX] | npz:FILE | synthetic[:N]
+//   fashion-mnist | mnist | cifar10 | cifar100 | idx:DIR[/PREFIX] | npz:FILE | folder:DIR |
+//   synthetic[:N]
 //
 // Files are looked for in the data directory, else where the system's packages put them. A missing
 // file is an Error that lists the names, the places searched and what provides them.
@@ -10,6 +11,7 @@
 #include <string>
 
 #include "runtime/data/dataset.h"
+#include "runtime/data/image_folder.h"
 #include "runtime/data/synthetic.h"
 
 namespace sardonyx::runtime {
@@ -21,6 +23,7 @@ struct OpenOptions {
   ImageAxes axes =
       ImageAxes::kUnknown;  // kChw or kHwc: what the user says of npz and idx images with channels
   FiniteCheck finite = FiniteCheck::kOff;  // refuse NaN, infinity and what doesn't fit a float
+  ImageSize images;                        // what the pictures of folder:DIR are brought to
   SyntheticTask synthetic;                 // `samples` is replaced by N
 };
 

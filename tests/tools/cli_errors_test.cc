@@ -13,6 +13,7 @@
 #include "graph/onnx_export.h"
 #include "models/lenet.h"
 #include "tests/support/onnx_sketch.h"
+#include "tests/support/pictures.h"
 #include "tests/tools/program.h"
 
 namespace sardonyx::testing {
@@ -233,6 +234,36 @@ TEST_F(CliErrors, missing_data_say_what_was_looked_for) {
   EXPECT_EQ(outcome.code, 1);
   EXPECT_TRUE(has(outcome.err, "nowhere")) << outcome.err;
   expect("train lenet.onnx --data fashon-mnist", 1, "error: --data fashon-mnist: unknown");
+}
+
+TEST_F(CliErrors, image_folders_are_checked_before_the_first_step) {
+  const auto picture = [&](const std::string& name, const std::string& bytes) {
+    std::filesystem::create_directories(program_.file(name).parent_path());
+    put(name, bytes);
+  };
+  const std::string good =
+      png_file({.width = 20, .height = 30}, sardonyx::testing::picture(20, 30, 3));
+  expect("train lenet.onnx --data folder:nowhere", 1,
+         "error: folder:nowhere: there is no such folder");
+  expect("train lenet.onnx --data folder:", 1, "error: --data folder:: unknown, expected one of ");
+  for (int i = 0; i < 11; ++i) picture("many/class" + std::to_string(i) + "/1.png", good);
+  EXPECT_TRUE(has(run("train lenet.onnx --data folder:many").err,
+                  "error: folder:many (train): the data have 11 classes, but the model tells 10 "
+                  "apart"));
+  picture("d/train/cat/1.png", good);
+  picture("d/train/dog/1.jpg", good);
+  picture("d/test/dog/1.png", good);
+  EXPECT_EQ(run("train lenet.onnx --data folder:d --augment crop:2,flip").code, 0);
+  EXPECT_EQ(run("eval lenet.onnx --data folder:d").code, 0);
+  expect("train lenet.onnx --data folder:d --save d/train/cat/1.png", 1,
+         "error: --save d/train/cat/1.png: that is a file of the data, which stays as it is");
+  picture("d/train/dog/2.jpg", "GIF89a");
+  expect("train lenet.onnx --data folder:d", 1,
+         "error: d/train/dog/2.jpg: this is a GIF, expected a PNG or JPEG image");
+  picture("d/train/dog/2.jpg", good.substr(0, good.size() - 40));
+  const Outcome cut = run("train lenet.onnx --data folder:d --batch 3 --log run.jsonl");
+  EXPECT_EQ(cut.code, 1);
+  EXPECT_TRUE(has(cut.err, "error: d/train/dog/2.jpg: cannot read this PNG image: ")) << cut.err;
 }
 
 // --- the outputs

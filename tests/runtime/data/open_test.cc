@@ -172,7 +172,7 @@ TEST_F(Open, synthetic_takes_a_number) {
 TEST_F(Open, unknown_values_list_the_known_ones) {
   EXPECT_TRUE(holds(refusal("imagenet"), "expected one of fashion-mnist, mnist"));
   EXPECT_TRUE(holds(refusal("idx:"), "unknown"));
-  EXPECT_TRUE(holds(refusal("folder:x"), "image folders are not built yet"));
+  EXPECT_TRUE(holds(refusal("folder:"), "unknown"));
 }
 
 }  // namespace
