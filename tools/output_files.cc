@@ -109,20 +109,22 @@ fs::path whole(const fs::path& path) {
   return fs::weakly_canonical(fs::absolute(path, error), error);
 }
 
-// What is written there would take the place of a part of a checkpoint, or be removed with one.
+// What is written there would take the place of a part of a checkpoint, or be removed with one. A
+// log or a picture beside the checkpoints is fine.
 void refuse_checkpoints(const OutputFile& output, const std::string& folder) {
   const fs::path place = whole(output.path).parent_path();
+  const std::string name = fs::path(output.path).filename().string();
   std::error_code error;
   const bool in_one =
       fs::exists(place / "state.safetensors", error) && fs::exists(place / "manifest.json", error);
-  const fs::path kept = folder.empty() ? fs::path() : whole(folder);
-  const auto [end, ignored] = std::mismatch(kept.begin(), kept.end(), place.begin(), place.end());
-  const bool inside = !folder.empty() && (end == kept.end() || end->empty());
-  if (!in_one && !inside) return;
-  throw Error(
-      "{} {}: that is inside a folder of checkpoints, which holds nothing else; choose "
-      "another folder",
-      output.flag, output.path);
+  fs::path kept = folder.empty() ? fs::path() : whole(folder);
+  if (!kept.has_filename()) kept = kept.parent_path();  // "run/"
+  const auto [end, rest] = std::mismatch(kept.begin(), kept.end(), place.begin(), place.end());
+  const bool below = !folder.empty() && end == kept.end() && rest != place.end();
+  const bool like_one = place == kept && (name.starts_with("step-") || name.starts_with("."));
+  if (!in_one && !below && !like_one) return;
+  throw Error("{} {}: that is a place of checkpoints; choose another name", output.flag,
+              output.path);
 }
 
 void check_place(const OutputFile& output) {

@@ -439,25 +439,25 @@ TEST_F(CheckpointCli, a_run_that_would_be_over_before_its_checkpoint_is_refused)
   EXPECT_TRUE(fs::exists(file("out.onnx")));
 }
 
-TEST_F(CheckpointCli, nothing_else_is_written_into_a_folder_of_checkpoints) {
+TEST_F(CheckpointCli, nothing_else_is_written_into_a_checkpoint) {
   ASSERT_EQ(run(kRun + std::string("--checkpoint run")).code, 0);
   fs::create_directory(file("out"));
   fs::create_directory_symlink("../run", file("out/link"));
   const std::string before = content("run/step-00000042/manifest.json");
   for (const char* flags :
        {"--resume --checkpoint run --save run/step-00000042/manifest.json",
-        "--resume --checkpoint run/ --log ./run/run.jsonl", "--save run/step-00000042/other.onnx",
+        "--resume --checkpoint run/ --log ./run/step-00000043", "--save run/step-00000042/x.onnx",
         "--resume --checkpoint run --save-best out/link/step-00000042/state.safetensors",
-        "--checkpoint new --trace new/t.json"}) {
+        "--checkpoint run --resume --trace run/below/t.json"}) {
     const Outcome outcome =
         run("train net.onnx --data synthetic:200 --batch 32 " + std::string(flags));
     EXPECT_EQ(outcome.code, 1) << flags;
-    EXPECT_TRUE(has(outcome.err, "that is inside a folder of checkpoints, which holds nothing"))
+    EXPECT_TRUE(has(outcome.err, "that is a place of checkpoints; choose another name"))
         << outcome.err;
   }
   EXPECT_EQ(content("run/step-00000042/manifest.json"), before);
   EXPECT_FALSE(fs::exists(file("new")));
-  EXPECT_EQ(run(kAgain + std::string("--log run.jsonl --save running.onnx")).code, 0);
+  EXPECT_EQ(run(kAgain + std::string("--log run/log.jsonl --save run/last.onnx")).code, 0);
 }
 
 TEST_F(CheckpointCli, a_link_to_nothing_is_named) {
