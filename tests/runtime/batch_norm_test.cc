@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <limits>
@@ -15,6 +16,7 @@
 #include "graph/support/error.h"
 #include "runtime/data/batch_cut.h"
 #include "runtime/session.h"
+#include "runtime/trainer.h"
 #include "tests/support/onnx_sketch.h"
 
 namespace sardonyx::runtime {
@@ -321,6 +323,25 @@ TEST(BatchNormTraining, one_value_per_channel_is_refused_before_the_first_step) 
   const std::string message = error_of([&] { session.prepare_training({{{4, 1}}}); });
   EXPECT_NE(message.find("one value per channel"), std::string::npos) << message;
   EXPECT_NE(message.find("train with micro-batches of at least 2"), std::string::npos) << message;
+}
+
+TEST(BatchNormTraining, the_trainer_lets_a_single_sample_join_the_micro_batch_before) {
+  const std::string line =
+      "a micro-batch of one sample joins the one before it: BatchNormalization can't take it alone";
+  for (const auto& [samples, steps, joins] :
+       {std::tuple{13, 2, true}, std::tuple{12, 2, false}, std::tuple{14, 3, false}}) {
+    Flags flags;
+    flags.data = fmt::format("synthetic:{}", samples);
+    flags.batch = 6;
+    flags.micro_batch = 3;
+    flags.threads = 1;
+    Session session(model(), session_options(flags));
+    const Feed feed = find_feed(session, flags);
+    const FedData data = open_data(session, feed, flags, 3, DataUse::kTraining);
+    Trainer trainer(session, feed, data, trainer_options(flags, feed.baked_rows()));
+    EXPECT_EQ(std::ranges::count(session.notices(), line), joins ? 1 : 0) << samples;
+    EXPECT_EQ(trainer.run({}, [] { return false; }).step, steps) << samples;
+  }
 }
 
 TEST(BatchNormTraining, with_respect_the_file_decides_node_by_node) {
