@@ -46,9 +46,9 @@ double read(const CpuContext& context, const KernelRequest& request, int input, 
              : static_cast<double>(context.in<float>(input)[i]);
 }
 
-double inverse_deviation(const KernelRequest& request, double var) {
-  return 1 / std::sqrt(var + request.node->get_float("epsilon", 1e-5));
-}
+double epsilon_of(const KernelRequest& request) { return request.node->get_float("epsilon", 1e-5); }
+
+double inverse_deviation(double var, double epsilon) { return 1 / std::sqrt(var + epsilon); }
 
 // --- Sums
 
@@ -101,6 +101,7 @@ void sum_gradients(const KernelRequest& request, const Planes& p, CpuContext& co
   const T *dy = context.in<T>(0), *x = context.in<T>(1);
   double *dbias = context.out<double>(0), *dscale = context.out<double>(1);
   auto* mean = reinterpret_cast<double*>(context.workspace.data());
+  const double epsilon = epsilon_of(request);
   std::fill_n(dbias, p.channels, 0.0);
   std::fill_n(dscale, p.channels, 0.0);
   for (int64_t c = 0; c < p.channels; ++c) mean[c] = read(context, request, 2, c);
@@ -119,7 +120,7 @@ void sum_gradients(const KernelRequest& request, const Planes& p, CpuContext& co
         for (int64_t i = 0; i < p.plane; ++i) add(c, row * p.row_size() + c * p.plane + i);
       }
       over_short_row(p, c, [&](int64_t at) { add(c, at); });
-      dscale[c] *= inverse_deviation(request, read(context, request, 3, c));
+      dscale[c] *= inverse_deviation(read(context, request, 3, c), epsilon);
     }
   });
 }
@@ -145,10 +146,11 @@ void apply(const KernelRequest& request, const Planes& p, CpuContext& context) {
   using P = Number<T, how>;
   P* mean = reinterpret_cast<P*>(context.workspace.data());
   P *a = mean + p.channels, *b = a + p.channels;
+  const double epsilon = epsilon_of(request);
   for (int64_t c = 0; c < p.channels; ++c) {
     const double exact = read(context, request, 3, c);
     const double factor =
-        read(context, request, 1, c) * inverse_deviation(request, read(context, request, 4, c));
+        read(context, request, 1, c) * inverse_deviation(read(context, request, 4, c), epsilon);
     mean[c] = static_cast<P>(exact);
     a[c] = static_cast<P>(factor);
     b[c] = static_cast<P>(read(context, request, 2, c) -
@@ -174,8 +176,9 @@ void gradient_data(const KernelRequest& request, const Planes& p, CpuContext& co
   P* a = reinterpret_cast<P*>(context.workspace.data());
   P *mean = a + p.channels, *k = mean + p.channels, *rest = k + p.channels;
   const bool through_statistics = request.has_in(3);
+  const double epsilon = epsilon_of(request);
   for (int64_t c = 0; c < p.channels; ++c) {
-    const double inverse = inverse_deviation(request, read(context, request, 2, c));
+    const double inverse = inverse_deviation(read(context, request, 2, c), epsilon);
     const double factor = read(context, request, 1, c) * inverse;
     a[c] = static_cast<P>(factor);
     if (!through_statistics) continue;

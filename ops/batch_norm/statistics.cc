@@ -5,14 +5,12 @@
 // BatchNormMoments(sums) -> mean, var, count: double [C], [C], []. The population variance; 0 of
 //   nothing.
 // BatchNormApply(x, scale, bias, mean, var, count) -> y: as BatchNormalization, but mean and var
-// are
-//   the statistics of x itself, over `count` values: the gradient for x includes the one through
-//   them, and they have none of their own.
+//   are those of x itself, over `count` values: the gradient for x includes the one through them,
+//   and they have none of their own.
 // BatchNormRunning(mean, var, batch_mean, batch_var, count) -> mean', var': momentum * old +
 //   (1 - momentum) * batch; sample_variance 1 takes count / (count - 1) times the variance.
 // BatchNormGradSums(dy, x, mean, var) -> dbias, dscale: double [C].
-// BatchNormGradData(dy, scale, var, x, mean, dbias, dscale, count) -> dx. Without x and what
-// follows
+// BatchNormGradData(dy, scale, var, x, mean, dbias, dscale, count) -> dx. Without x and the rest
 //   mean and var are constants; with them dbias and dscale are those of all `count` values.
 // CommitStatistic(old, pending, scale, replicas) -> next: pending / replicas where scale is finite,
 //   else old (the step is refused). Without replicas: pending.

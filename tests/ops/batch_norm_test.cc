@@ -392,6 +392,7 @@ TEST(BatchNorm, older_forms_say_training_by_outputs_or_is_test) {
   EXPECT_EQ(mode(6, {"y"}, {{"is_test", int64_t{1}}}), 0);
   EXPECT_EQ(mode(1, {"y"}, {{"consumed_inputs", std::vector<int64_t>{0}}}), 1);
   EXPECT_EQ(mode(15, {"y"}, {{"training_mode", int64_t{1}}}), 1);
+  EXPECT_EQ(mode(9, {}, {}), 0);
 }
 
 TEST(BatchNorm, saved_outputs_that_are_read_are_refused) {
