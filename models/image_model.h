@@ -13,7 +13,7 @@ namespace sardonyx::models {
 struct ImageModel {
   int64_t channels = 1, height = 28, width = 28;
   int64_t classes = 10;
-  Init init;
+  Init init = {};
 };
 
 // A graph of opset 17 with the input "input" float[N,C,H,W].

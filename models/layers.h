@@ -36,6 +36,11 @@ class Layers {
   // NAME.weight [to, from], NAME.bias [to]; the result is called `result`.
   graph::Value* linear(graph::Value* x, const std::string& name, int64_t from, int64_t to,
                        const std::string& result);
+  // The end of a network of convolutions: the mean over the pixels (`avgpool`), `flatten`, linear.
+  graph::Value* pooled_head(graph::Value* x, const std::string& name, int64_t from, int64_t to) {
+    return linear(op("Flatten", op("GlobalAveragePool", x, "avgpool"), "flatten"), name, from, to,
+                  "output");
+  }
   graph::Value* relu(graph::Value* x, const std::string& name) { return op("Relu", x, name); }
   graph::Value* relu6(graph::Value* x, const std::string& name);
   graph::Value* pool(const char* kind, graph::Value* x, const Window& window,

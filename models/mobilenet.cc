@@ -83,9 +83,7 @@ std::unique_ptr<graph::Graph> mobilenet_v2_small(const ImageModel& options, int6
   }
   const int64_t head = std::max(builder.scaled(kHead), channels);
   x = builder.active(x, next(), channels, head, {1, 1, 0}, 1);
-  Layers& layers = builder.layers();
-  x = layers.op("Flatten", layers.op("GlobalAveragePool", x, "avgpool"), "flatten");
-  finish(*graph, options, layers.linear(x, "classifier.1", head, options.classes, "output"));
+  finish(*graph, options, builder.layers().pooled_head(x, "classifier.1", head, options.classes));
   return graph;
 }
 

@@ -1,5 +1,5 @@
 // MobileNetV2 (Sandler et al. 2018) for small images: inverted residuals with depthwise
-// convolutions and ReLU6, the first three strides left out, with the parameter names of
+// convolutions and ReLU6, the first two strides left out, with the parameter names of
 // torchvision.
 #pragma once
 

@@ -41,10 +41,7 @@ class Builder {
     return layers_.relu(layers_.add(y, x, name + ".sum"), name + ".relu2");
   }
 
-  Value* head(Value* x, int64_t features, int64_t classes) {
-    x = layers_.op("GlobalAveragePool", x, "avgpool");
-    return layers_.linear(layers_.op("Flatten", x, "flatten"), "fc", features, classes, "output");
-  }
+  Layers& layers() { return layers_; }
 
  private:
   Value* normalized(Value* x, const std::string& conv, const std::string& norm, int64_t from,
@@ -85,7 +82,8 @@ std::unique_ptr<graph::Graph> resnet(const ResNet& options) {
       channels = wider;
     }
   }
-  finish(*graph, options.image, builder.head(x, channels, options.image.classes));
+  finish(*graph, options.image,
+         builder.layers().pooled_head(x, "fc", channels, options.image.classes));
   return graph;
 }
 

@@ -34,8 +34,7 @@ std::unique_ptr<graph::Graph> vgg11_bn(const ImageModel& options, int64_t width)
     channels = stage * width;
     index += 3;
   }
-  x = layers.op("Flatten", layers.op("GlobalAveragePool", x, "avgpool"), "flatten");
-  finish(*graph, options, layers.linear(x, "classifier", channels, options.classes, "output"));
+  finish(*graph, options, layers.pooled_head(x, "classifier", channels, options.classes));
   return graph;
 }
 

@@ -13,6 +13,7 @@
 #include "graph/support/error.h"
 #include "ops/core/infer.h"
 #include "ops/core/op_builder.h"
+#include "passes/node_facts.h"
 #include "passes/pass.h"
 
 namespace sardonyx::passes {
@@ -33,14 +34,6 @@ bool can_add(const Graph& graph, const Value* gradient, int accumulators) {
   return op.accumulate_input >= 0 && node->input(op.accumulate_input) == nullptr;
 }
 
-Node* node_behind(Graph& graph, const Node* node) {
-  for (auto it = graph.nodes().begin(); it != graph.nodes().end(); ++it) {
-    if (&*it != node) continue;
-    return ++it == graph.nodes().end() ? nullptr : &*it;
-  }
-  return graph.nodes().empty() ? nullptr : &graph.nodes().front();
-}
-
 // The value acc + gradient. `accumulators`: how many take this gradient.
 Value* added(Graph& graph, Value* acc, Value* gradient, int accumulators) {
   if (can_add(graph, gradient, accumulators)) {
@@ -49,7 +42,7 @@ Value* added(Graph& graph, Value* acc, Value* gradient, int accumulators) {
     ops::infer_node(*node);
     return gradient;
   }
-  ops::OpBuilder b(graph, node_behind(graph, gradient->producer));
+  ops::OpBuilder b(graph, node_behind(graph, {gradient}));
   return b.own("Accumulate", {acc, gradient}, {}, acc->name + "'");
 }
 

@@ -11,6 +11,7 @@
 #include "graph/support/error.h"
 #include "ops/core/op_builder.h"
 #include "passes/globs.h"
+#include "passes/node_facts.h"
 #include "passes/pass.h"
 
 namespace sardonyx::passes {
@@ -103,13 +104,6 @@ class OptimizerAppender {
       norms.push_back(b_.own("SquaredNorm", std::move(gradients), {}, "norm2/" + name));
     }
     return norms;
-  }
-
-  static const Value* viewed(const Value* value) {
-    while (value->producer != nullptr && ops::OpRegistry::get().at(*value->producer).view) {
-      value = value->producer->input(0);
-    }
-    return value;
   }
 
   // --- updates

@@ -66,8 +66,9 @@ class ModeApplier {
     ops::OpRegistry::get().at(node).apply_mode(mode);
   }
 
-  // All tensors of the file that the value is computed from are frozen, and there is one.
-  bool is_frozen(const Value* value) const {
+  // All tensors of the file that the value is computed from are frozen, and there is one. Kept for
+  // every value on the way: branches that meet again would double the work each time.
+  bool is_frozen(const Value* value) {
     if (value == nullptr) return false;
     if (const auto row = frozen_.find(value->name); row != frozen_.end()) return row->second;
     if (value->producer == nullptr) return false;
@@ -75,9 +76,11 @@ class ModeApplier {
     const auto of_file = [&](const Value* v) {
       return v != nullptr && (v->producer != nullptr || frozen_.contains(v->name));
     };
-    return std::any_of(inputs.begin(), inputs.end(), of_file) &&
-           std::all_of(inputs.begin(), inputs.end(),
-                       [&](const Value* v) { return !of_file(v) || is_frozen(v); });
+    const bool frozen = std::any_of(inputs.begin(), inputs.end(), of_file) &&
+                        std::all_of(inputs.begin(), inputs.end(),
+                                    [&](const Value* v) { return !of_file(v) || is_frozen(v); });
+    frozen_.emplace(value->name, frozen);
+    return frozen;
   }
 
   void update(const Node& node, Value* state, Value* next) {

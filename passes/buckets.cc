@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "ops/core/op.h"
+#include "passes/node_facts.h"
 
 namespace sardonyx::passes {
 
@@ -50,7 +51,7 @@ std::vector<BucketFacts> buckets(const Plan& plan) {
     const Completion* last = nullptr;
     for (const graph::Value* member : node.inputs()) {
       facts.members.push_back(member->name);
-      const auto it = done.find(member->producer);
+      const auto it = done.find(viewed(member)->producer);
       if (it == done.end()) continue;
       if (last == nullptr || it->second.order > last->order) last = &it->second;
     }

@@ -7,11 +7,11 @@
 // buckets as they stand (plan_memory). Every plan of a step that updates makes the same buckets and
 // starts their sums in the same order, whatever order its own nodes have: replicas may run
 // different plans in one step.
-#include <iterator>
 
 #include "graph/support/error.h"
 #include "ops/core/op_builder.h"
 #include "passes/arena.h"
+#include "passes/node_facts.h"
 #include "passes/pass.h"
 
 namespace sardonyx::passes {
@@ -73,7 +73,9 @@ class Inserter {
     std::vector<Value*> members;
     for (const std::string* member : bucket.members) members.push_back(graph_.find(*member));
     Value* before = index > 0 ? started_[index - 1] : nullptr;
-    ops::OpBuilder b(graph_, node_behind(members, before));
+    std::vector<const Value*> needed(members.begin(), members.end());
+    needed.push_back(before);
+    ops::OpBuilder b(graph_, node_behind(graph_, needed));
     const std::string name = fmt::format("bucket{}", index);
     Value* flat = b.own("Bucket", members, {{"offsets", bucket.offsets}}, name);
     graph::Attributes attributes;
@@ -83,18 +85,6 @@ class Inserter {
     std::vector<Value*> inputs{flat};
     if (before != nullptr) inputs.push_back(before);
     return b.own("AllReduce", inputs, attributes, name + "/sum");
-  }
-
-  // The node before which all of these are there; nullptr: the end of the graph.
-  Node* node_behind(std::vector<Value*> values, Value* and_this) {
-    values.push_back(and_this);
-    for (auto it = graph_.nodes().rbegin(); it != graph_.nodes().rend(); ++it) {
-      for (const Value* value : values) {
-        if (value == nullptr || value->producer != &*it) continue;
-        return it == graph_.nodes().rbegin() ? nullptr : &*it.base();
-      }
-    }
-    return graph_.nodes().empty() ? nullptr : &graph_.nodes().front();
   }
 
   // The summed members take the place of the old ones, in the context and in bindings.

@@ -15,6 +15,7 @@
 #include "ops/core/op.h"
 #include "passes/backward.h"
 #include "passes/globs.h"
+#include "passes/node_facts.h"
 #include "passes/pass.h"
 
 namespace sardonyx::passes {
@@ -31,12 +32,6 @@ struct Verdict {
   std::string reason;
   bool frozen = false;
 };
-
-ops::ParameterSlot slot_of(const graph::Use& use) {
-  const ops::OpDef* op = ops::OpRegistry::get().find(*use.node);
-  return op != nullptr && op->parameter_slot ? op->parameter_slot(use.index)
-                                             : ops::ParameterSlot::kNone;
-}
 
 class Marker {
  public:
@@ -188,10 +183,8 @@ class Marker {
     if (self == nullptr || !self->adds) return false;
     return std::ranges::any_of(use.node->inputs(), [&](const Value* other) {
       if (other == nullptr || other == use.node->input(use.index)) return false;
-      const ops::OpDef* op =
-          other->producer == nullptr ? nullptr : ops::OpRegistry::get().find(*other->producer);
-      return op != nullptr && op->parameter_slot &&
-             op->parameter_slot(1) == ops::ParameterSlot::kWeight;
+      return other->producer != nullptr &&
+             slot_of({other->producer, 1}) == ops::ParameterSlot::kWeight;
     });
   }
 
@@ -203,15 +196,7 @@ class Marker {
     if (op != nullptr && op->view && use.index == 0) return part_of(*use.node->output(0));
     const ops::ParameterSlot slot = slot_of(use);
     const bool bias = slot == ops::ParameterSlot::kBias || adds_to_product(use);
-    return {bias, slot != ops::ParameterSlot::kNone && scales(use.node)};
-  }
-
-  // A normalisation, or a slope.
-  static bool scales(Node* node) {
-    for (int i = 0; i < node->num_inputs(); ++i) {
-      if (slot_of({node, i}) == ops::ParameterSlot::kScale) return true;
-    }
-    return false;
+    return {bias, slot != ops::ParameterSlot::kNone && takes_scale(*use.node)};
   }
 
   std::string why_unreached(const Value& value) const {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <chrono>
 
+#include <fmt/ranges.h>
+
 #include "graph/names.h"
 #include "graph/support/error.h"
 #include "graph/support/log.h"
@@ -55,15 +57,14 @@ const Pass& pass_or_throw(std::string_view name) {
 }
 
 void check_skips(const std::vector<std::string>& skip) {
-  std::string optional;
-  for (const Pass& pass : all_passes()) {
-    if (pass.need == Need::kOptional)
-      optional += (optional.empty() ? "" : ", ") + std::string(pass.name);
-  }
   for (const std::string& name : skip) {
     if (pass_or_throw(name).need == Need::kOptional) continue;
+    std::vector<std::string_view> optional;
+    for (const Pass& pass : all_passes()) {
+      if (pass.need == Need::kOptional) optional.push_back(pass.name);
+    }
     throw Error("--skip-pass {}: nothing meaningful is left without it; can be left out: {}", name,
-                optional);
+                fmt::join(optional, ", "));
   }
 }
 

@@ -9,6 +9,7 @@
 #include "graph/names.h"
 #include "graph/support/error.h"
 #include "ops/core/op.h"
+#include "passes/node_facts.h"
 #include "passes/pass.h"
 
 namespace sardonyx::passes {
@@ -19,18 +20,6 @@ using graph::Graph;
 using graph::Node;
 using graph::Value;
 using ops::ParameterSlot;
-
-ParameterSlot slot_of(const Node& node, int index) {
-  const ops::OpDef* op = ops::OpRegistry::get().find(node);
-  return op != nullptr && op->parameter_slot ? op->parameter_slot(index) : ParameterSlot::kNone;
-}
-
-bool normalises(const Node& node) {
-  for (int i = 0; i < node.num_inputs(); ++i) {
-    if (slot_of(node, i) == ParameterSlot::kScale) return true;
-  }
-  return false;
-}
 
 bool is_alias(const graph::Use& use) {
   const ops::OpDef* op = ops::OpRegistry::get().find(*use.node);
@@ -72,14 +61,14 @@ class Splitter {
     collect_uses(value, uses);
     bool merged = false;
     for (const graph::Use& use : uses) {
-      const ParameterSlot slot = slot_of(*use.node, use.index);
+      const ParameterSlot slot = slot_of(use);
       merged |= slot == ParameterSlot::kStatistic || slot == ParameterSlot::kScale ||
-                (slot == ParameterSlot::kBias && normalises(*use.node));
+                (slot == ParameterSlot::kBias && takes_scale(*use.node));
       if (slot == ParameterSlot::kStatistic) read_directly(use, value);
     }
     if (!merged || uses.size() < 2) return;
     for (const graph::Use& use : uses) {
-      if (slot_of(*use.node, use.index) != ParameterSlot::kWeight) split(value, use);
+      if (slot_of(use) != ParameterSlot::kWeight) split(value, use);
     }
     split_.push_back(fmt::format("'{}' ({} uses)", value->name, uses.size()));
     remove_unused(value);

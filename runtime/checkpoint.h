@@ -35,7 +35,6 @@ class CheckpointFolder {
   CheckpointFolder(const CheckpointFolder&) = delete;
   CheckpointFolder& operator=(const CheckpointFolder&) = delete;
 
-  const std::filesystem::path& path() const { return folder_; }
   // Steps of all that are there, whole or not, newest first.
   std::vector<int64_t> steps() const;
   // The newest that is whole; newer ones that are damaged get the name damaged-step-* and a warning

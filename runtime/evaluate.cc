@@ -65,10 +65,7 @@ EvalResult evaluate(Session& session, const Feed& feed, const std::shared_ptr<co
   chunk = chunk_of(feed, chunk);
   for_each_batch(feed, data, chunk * session.replicas(), [&](const Batch& batch) {
     const EvalResult part = session.evaluate(batch, chunk);
-    sum.loss_sum += part.loss_sum;
-    sum.weight += part.weight;
-    sum.correct += part.correct;
-    sum.correct_top5 += part.correct_top5;
+    sum.add_sums(part);
     sum.rows += part.rows;
     sum.has_classes = part.has_classes;
     sum.has_top5 = part.has_top5;

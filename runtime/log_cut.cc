@@ -8,6 +8,7 @@
 #include "graph/support/log.h"
 #include "graph/support/mapped_file.h"
 #include "graph/support/text.h"
+#include "runtime/text.h"
 
 namespace sardonyx::runtime {
 
@@ -82,8 +83,7 @@ LogRecords cut_log(const std::string& path, const RunState& run, int64_t steps_p
     return kept;
   }
   const auto file = support::MappedFile::open(path);
-  const std::string_view text(reinterpret_cast<const char*>(file->bytes().data()),
-                              file->bytes().size());
+  const std::string_view text = as_text(file->bytes());
   size_t end = 0;
   int64_t last = 0;
   // A line without an end was torn when its writer died.

@@ -68,8 +68,9 @@ bool from_text(const std::string& text, std::optional<T>& value) {
 
 // kRefused: the state of the run would mean something else. kKeptOn: likewise when it is switched
 // on or off, since states come or go with it; else as kNoticed. kNoticed: the steps that are left
-// go another way. kRounds: they are the same but for rounding.
-enum class Change : uint8_t { kRefused, kKeptOn, kNoticed, kRounds };
+// go another way. kRounds: they are the same but for rounding. kRecuts: likewise, but for
+// statistics of a batch, which see one micro-batch at a time.
+enum class Change : uint8_t { kRefused, kKeptOn, kNoticed, kRounds, kRecuts };
 
 struct Setting {
   const char* flag;
@@ -147,11 +148,11 @@ const std::vector<Setting>& settings() {
       setting("--epochs", &Flags::epochs, kNoticed),
       setting("--steps", &Flags::steps, kNoticed),
       setting("--batch", &Flags::batch, kRefused),
-      setting("--accumulate", &Flags::accumulate, kRounds),
-      setting("--micro-batch", &Flags::micro_batch, kRounds),
-      setting("--replicas", &Flags::replicas, kRounds),
-      setting("--devices", &Flags::devices, kRounds),
-      setting("--shares", &Flags::shares, kRounds),
+      setting("--accumulate", &Flags::accumulate, kRecuts),
+      setting("--micro-batch", &Flags::micro_batch, kRecuts),
+      setting("--replicas", &Flags::replicas, kRecuts),
+      setting("--devices", &Flags::devices, kRecuts),
+      setting("--shares", &Flags::shares, kRecuts),
       setting("--threads", &Flags::threads, kRounds),
       setting("--reduce-dtype", &Flags::reduce_dtype, kNoticed),
       setting("--dtype", &Flags::dtype, kRefused),
@@ -276,11 +277,16 @@ bool is_refused(Change change, const Text& now, const Text& before) {
          (change == Change::kKeptOn && now.has_value() != before.has_value());
 }
 
+const char* meaning(Change change) {
+  if (change == Change::kRounds) return ": the steps are the same to rounding";
+  if (change != Change::kRecuts) return "";
+  return ": the steps are the same to rounding, statistics of BatchNormalization apart";
+}
+
 std::string difference(const Setting& setting, const Text& now, const Text& before) {
   const std::string was = before ? fmt::format("{} before", support::escaped(*before)) : "not set";
-  return fmt::format(
-      "{} is {} now, {}{}", setting.flag, now ? support::escaped(*now) : "not set", was,
-      setting.change == Change::kRounds ? ": the steps are the same to rounding" : "");
+  return fmt::format("{} is {} now, {}{}", setting.flag, now ? support::escaped(*now) : "not set",
+                     was, meaning(setting.change));
 }
 
 void check_known(const RunConfig& config) {

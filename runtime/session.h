@@ -65,6 +65,7 @@ struct EvalResult {
   double loss_sum = 0, weight = 0, correct = 0, correct_top5 = 0;
   int64_t rows = 0;
   bool has_classes = false, has_top5 = false;
+  void add_sums(const EvalResult& part);  // loss, weight and correct rows
 };
 
 // What the preparation found out about a model, as far as it came.

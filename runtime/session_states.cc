@@ -22,10 +22,9 @@ std::vector<SavedState> Session::saved_states() const {
 }
 
 std::string Session::first_non_finite_state() const {
-  for (const auto& entry : states_.entries()) {
-    if (entry.role == graph::StateRole::kAccumulator) continue;
-    const Tensor value = state(entry.name);
-    if (!all_finite(value.aligned_data(), value.type())) return entry.name;
+  for (const SavedState& saved : saved_states()) {
+    const Tensor value = state(saved.name);
+    if (!all_finite(value.aligned_data(), value.type())) return saved.name;
   }
   return "";
 }

@@ -2,7 +2,6 @@
 // first one.
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "graph/support/error.h"
 #include "runtime/data/batch_cut.h"
@@ -221,6 +220,13 @@ void Session::check_replicas_agree() const {
 
 // --- evaluation, forward, gradients
 
+void EvalResult::add_sums(const EvalResult& part) {
+  loss_sum += part.loss_sum;
+  weight += part.weight;
+  correct += part.correct;
+  correct_top5 += part.correct_top5;
+}
+
 EvalResult Session::evaluate(const Batch& batch, int64_t chunk) {
   check_replicas_agree();
   EvalResult result;
@@ -243,12 +249,7 @@ EvalResult Session::evaluate(const Batch& batch, int64_t chunk) {
       parts[i].correct_top5 = scalar(executor, loaded.context.correct_top5);
     }
   });
-  for (const EvalResult& part : parts) {
-    result.loss_sum += part.loss_sum;
-    result.weight += part.weight;
-    result.correct += part.correct;
-    result.correct_top5 += part.correct_top5;
-  }
+  for (const EvalResult& part : parts) result.add_sums(part);
   if (!runs.empty()) {
     result.has_classes = !runs[0].loaded->context.correct.empty();
     result.has_top5 = !runs[0].loaded->context.correct_top5.empty();

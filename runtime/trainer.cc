@@ -1,4 +1,5 @@
 #include "runtime/trainer.h"
+#include "runtime/single_rows.h"
 
 #include <algorithm>
 #include <chrono>
@@ -130,7 +131,11 @@ TrainerOptions trainer_options(const Flags& flags, int64_t baked) {
 Trainer::Trainer(Session& session, const Feed& feed, const FedData& data, TrainerOptions options)
     : session_(session), feed_(feed), data_(data), options_(std::move(options)) {
   CHECK(data_.train != nullptr, "there is nothing to train on");
-  join_singles();
+  const std::vector<int64_t> batches =
+      Sampler(data_.train->size(), sampler_options()).batch_sizes();
+  if (join_singles(session_, batches, options_.batch.cut) && options_.tail == Tail::kKeep) {
+    options_.tail = Tail::kJoinSingle;
+  }
   const Sampler sampler(data_.train->size(), sampler_options());
   check_baked(feed_.baked_rows(), options_.batch.batch, sampler.batch_sizes(), options_.batch.cut);
   if (data_.test != nullptr && options_.eval_every > 0) check_evaluation(feed_, *data_.test);
@@ -145,25 +150,6 @@ Trainer::Trainer(Session& session, const Feed& feed, const FedData& data, Traine
   info_.parameters = data_.parameters;
   info_.unit = sample_word(*data_.train);
   options_.schedule.set_length(info_.steps_per_epoch, info_.total_steps);
-}
-
-// Where a normalisation can't take one sample alone.
-void Trainer::join_singles() {
-  const auto cuts_single = [&] {
-    const std::vector<int64_t> sizes =
-        Sampler(data_.train->size(), sampler_options()).batch_sizes();
-    return std::ranges::any_of(sizes, [&](int64_t size) {
-      return std::ranges::any_of(cut_batch(size, options_.batch.cut), [](const auto& parts) {
-        return std::ranges::count(parts, 1) > 0;
-      });
-    });
-  };
-  if (feed_.baked_rows() > 0 || !cuts_single() || session_.examine(2).least_rows < 2) return;
-  options_.batch.cut.singles = Singles::kJoin;
-  if (options_.tail == Tail::kKeep) options_.tail = Tail::kJoinSingle;
-  session_.add_notices(
-      {"a micro-batch of one sample joins the one before it: BatchNormalization can't take it "
-       "alone"});
 }
 
 void Trainer::resume(const RunState& state) {
@@ -198,8 +184,6 @@ RunSummary Trainer::run(const std::vector<TrainListener*>& listeners,
   prepare();
   tell([&](TrainListener& listener) { listener.begin(info_); });
   RunSummary summary;
-  summary.best_test_accuracy = state_.best.accuracy;
-  summary.best_epoch = state_.best.epoch;
   for (int64_t epoch = state_.position.epoch + 1; !is_over() && summary.done; ++epoch) {
     summary.done = train_epoch(epoch, prefetcher, stop);
     if (!summary.done) break;
@@ -208,6 +192,8 @@ RunSummary Trainer::run(const std::vector<TrainListener*>& listeners,
   }
   if (summary.done && state_.step < info_.total_steps) summary.stopped = "early stop";
   summary.step = state_.step;
+  summary.best_test_accuracy = state_.best.accuracy;
+  summary.best_epoch = state_.best.epoch;
   summary.skipped_steps = state_.skipped;
   summary.devices = session_.options().devices;
   summary.planned_bytes = session_.planned_bytes();
@@ -319,8 +305,6 @@ void Trainer::close_epoch(int64_t epoch, RunSummary& summary) {
   const bool whole = state_.position.position == 0;
   if (wants_evaluation(epoch)) {
     record.best = take(state_.best, record);
-    summary.best_test_accuracy = state_.best.accuracy;
-    summary.best_epoch = state_.best.epoch;
     if (whole && epoch % options_.eval_every == 0) take(state_.best_regular, record);
   }
   if (whole) {
@@ -350,8 +334,7 @@ EpochRecord Trainer::epoch_record(int64_t epoch) {
   tell([](TrainListener& listener) { listener.evaluation_begins(); });
   const ScopedSpan span(session_.recorder(), kLoopTrack, {Span::What::kEvaluation, epoch});
   const EvalResult result =
-      evaluate(session_, feed_, data_.test,
-               largest_micro_batch(cut_batch(options_.batch.batch, options_.batch.cut)));
+      evaluate(session_, feed_, data_.test, largest_micro_batch(options_.batch));
   record.test_loss = mean_loss(result);
   warn_unless_finite(result);
   record.test_accuracy = accuracy(result);

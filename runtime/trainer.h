@@ -50,6 +50,8 @@ class Trainer {
   Trainer(Session& session, const Feed& feed, const FedData& data, TrainerOptions options);
 
   const RunInfo& info() const { return info_; }
+  // As they are used: the model may ask for another cut, the data set the schedule's length.
+  const TrainerOptions& options() const { return options_; }
   const RunState& state() const { return state_; }
   // Before run(): goes on where another run was left; its values must be in the session already.
   void resume(const RunState& state);
@@ -61,7 +63,6 @@ class Trainer {
 
  private:
   SamplerOptions sampler_options() const;
-  void join_singles();
   bool train_epoch(int64_t epoch, Prefetcher& prefetcher, const std::function<bool()>& stop);
   const LoadedBatch* next_batch(Prefetcher& prefetcher) const;
   StepRecord step(const LoadedBatch& loaded);

@@ -16,6 +16,7 @@
 #include "runtime/metrics.h"
 #include "runtime/optimizer_flags.h"
 #include "runtime/run_times.h"
+#include "runtime/single_rows.h"
 #include "runtime/text.h"
 #include "runtime/trace.h"
 #include "runtime/usage.h"
@@ -69,6 +70,7 @@ class Bench {
     session_ = runtime::Session::open(flags.shared.model, runtime::session_options(flags.shared));
     feed_ = runtime::find_feed(*session_, flags.shared);
     setup_ = runtime::batch_setup(flags.shared, feed_.baked_rows());
+    runtime::join_singles(*session_, {setup_.batch}, setup_.cut);
     cut_ = runtime::cut_batch(setup_.batch, setup_.cut);
     runtime::Flags data_flags = flags.shared;
     data_flags.data = fmt::format("synthetic:{}", setup_.batch);

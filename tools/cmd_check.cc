@@ -8,6 +8,7 @@
 
 #include "graph/support/error.h"
 #include "runtime/feed.h"
+#include "runtime/single_rows.h"
 #include "runtime/text.h"
 #include "tools/check_report.h"
 #include "tools/command.h"
@@ -31,9 +32,10 @@ CheckReport examine(const CheckFlags& flags) {
   report.producer = session->model().skeleton().producer_name();
   report.baked_rows = runtime::baked_rows(*session);
   describe_graph(session->imported(), report);
-  const auto setup = runtime::batch_setup(flags.shared, report.baked_rows);
+  auto setup = runtime::batch_setup(flags.shared, report.baked_rows);
+  runtime::join_singles(*session, {setup.batch}, setup.cut);
   report.batch = setup.batch;
-  report.rows = runtime::largest_micro_batch(runtime::cut_batch(setup.batch, setup.cut));
+  report.rows = runtime::largest_micro_batch(setup);
   runtime::Examination found = session->examine(report.rows);
   report.parameters = std::move(found.parameters);
   report.unsupported = std::move(found.unsupported);

@@ -9,6 +9,7 @@
 #include "graph/print.h"
 #include "graph/support/log.h"
 #include "runtime/feed.h"
+#include "runtime/single_rows.h"
 #include "runtime/usage.h"
 #include "tools/command.h"
 #include "tools/flags.h"
@@ -48,9 +49,9 @@ std::string file_text(const InspectFlags& flags) {
 std::string training_text(const InspectFlags& flags) {
   const auto session =
       runtime::Session::open(flags.shared.model, runtime::session_options(flags.shared));
-  const auto setup = runtime::batch_setup(flags.shared, runtime::baked_rows(*session));
-  const auto plan =
-      session->draft_plan(runtime::largest_micro_batch(runtime::cut_batch(setup.batch, setup.cut)));
+  auto setup = runtime::batch_setup(flags.shared, runtime::baked_rows(*session));
+  runtime::join_singles(*session, {setup.batch}, setup.cut);
+  const auto plan = session->draft_plan(runtime::largest_micro_batch(setup));
   if (flags.format == "json") return plan_json(session->model(), *plan);
   for (const std::string& line : session->notices()) support::notice("{}", line);
   if (flags.format == "dot") return graph::to_dot(*plan->graph);

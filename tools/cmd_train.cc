@@ -70,7 +70,8 @@ std::string batch_text(const TrainerOptions& options) {
 }
 
 void print_facts(const Flags& flags, const Session& session, const FedData& data,
-                 const Trainer& trainer, const TrainerOptions& options) {
+                 const Trainer& trainer) {
+  const TrainerOptions& options = trainer.options();
   const RunInfo& info = trainer.info();
   const std::string test =
       data.test == nullptr ? "" : fmt::format(" and {} test", count_str(data.test->size()));
@@ -156,12 +157,11 @@ size_t tell_notices(const Session& session, size_t first) {
   return notices.size();
 }
 
-int dry_run(const Flags& flags, Session& session, const FedData& data, Trainer& trainer,
-            const TrainerOptions& options) {
+int dry_run(const Flags& flags, Session& session, const FedData& data, Trainer& trainer) {
   trainer.prepare();
-  print_facts(flags, session, data, trainer, options);
-  const Cut cut = cut_batch(options.batch.batch, options.batch.cut);
-  fmt::print("\n{}", passes::print(*session.draft_plan(largest_micro_batch(cut))));
+  print_facts(flags, session, data, trainer);
+  const int64_t rows = largest_micro_batch(trainer.options().batch);
+  fmt::print("\n{}", passes::print(*session.draft_plan(rows)));
   return 0;
 }
 
@@ -177,16 +177,16 @@ int train(Flags flags) {
   const auto session = Session::open(flags.model, std::move(session_flags));
   const Feed feed = find_feed(*session, flags);
   const TrainerOptions options = trainer_options(flags, feed.baked_rows());
-  const int64_t rows = largest_micro_batch(cut_batch(options.batch.batch, options.batch.cut));
-  const FedData data = open_data(*session, feed, flags, rows, DataUse::kTraining);
+  const FedData data =
+      open_data(*session, feed, flags, largest_micro_batch(options.batch), DataUse::kTraining);
   Trainer trainer(*session, feed, data, options);
   const size_t told = tell_notices(*session, 0);
-  advise(flags, options);
-  if (flags.dry_run) return dry_run(flags, *session, data, trainer, options);
+  advise(flags, trainer.options());
+  if (flags.dry_run) return dry_run(flags, *session, data, trainer);
   trainer.prepare();
   tell_notices(*session, told);
-  checkpoints.begin(flags, *session, trainer, options);
-  if (!flags.json) print_facts(flags, *session, data, trainer, options);
+  checkpoints.begin(flags, *session, trainer);
+  if (!flags.json) print_facts(flags, *session, data, trainer);
   const Listeners listeners(flags, *session, checkpoints);
   const StopSignal signal;
   RunSummary summary = trainer.run(listeners.all(), [] { return StopSignal::received() != 0; });

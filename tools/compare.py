@@ -59,8 +59,7 @@ def our_run(options, model: str) -> dict:
         command += ["--accumulate", str(accumulate)]
     short = run_json(command + ["--steps", "1"])[0]
     steps = max(2, int(options.seconds * 1000 / short["step_ms"]))
-    lines = run_json(command + ["--steps", str(steps)])
-    return {**lines[-1], **{key: lines[0][key] for key in ("images_per_s", "step_ms")}}
+    return run_json(command + ["--steps", str(steps)])[-1]
 
 
 def peer_run(options) -> dict:
@@ -89,9 +88,9 @@ def compare(options) -> dict:
                        stdout=subprocess.DEVNULL)
         while len(pairs) < options.pairs:
             ours, peer = our_run(options, model), peer_run(options)
-            probe = ours.get("peak_gflops") or 0.0
+            probe = ours["peak_gflops"]
             best_probe = max(best_probe, probe)
-            pairs = [pair for pair in pairs if (pair[0].get("peak_gflops") or 0.0) >= LEAST_PROBE * best_probe]
+            pairs = [pair for pair in pairs if pair[0]["peak_gflops"] >= LEAST_PROBE * best_probe]
             if probe >= LEAST_PROBE * best_probe:
                 pairs.append((ours, peer))
             else:
@@ -137,7 +136,10 @@ micro-batches of 64 per update. Start: from the start of the process to the end 
 To repeat a line:
 
     python3 -m venv venvs/torch && venvs/torch/bin/pip install torch
-    tools/compare.py --workload W1 --peer torch --mode channels_last --venvs venvs --results results.jsonl
+    tools/compare.py --workload W1 --peer torch --mode channels_last --peers PEERS --venvs venvs \\
+        --results results.jsonl
+
+PEERS is the folder with the peer scripts (`peer_run.py` and its `peer_NAME.py`).
 
 | workload | threads | sardonyx img/s | peer | peer img/s | ratio (spread) | memory MiB | start s | machine |
 |---|---|---|---|---|---|---|---|---|

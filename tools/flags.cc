@@ -127,7 +127,7 @@ void add_device_flags(CLI::App& app, Flags& flags) {
   add_whole(app, "--threads", flags.threads, 1, kMostThreads, "in all (default: every core)")
       ->group(kGroup);
   app.add_option("--reduce-dtype", flags.reduce_dtype,
-                 "how gradients travel between replicas: f32 or bf16 (half the traffic)")
+                 "how gradients travel between replicas: f32, or rounded to bf16")
       ->group(kGroup);
   app.add_option("--dtype", flags.dtype, "compute type: f32 or f64")->group(kGroup);
   app.add_flag("--direct-only", flags.direct_only,

@@ -30,11 +30,16 @@ bool can_create_beside(const std::string& path) {
   return true;
 }
 
+fs::path whole(const fs::path& path) {
+  std::error_code error;
+  return fs::weakly_canonical(fs::absolute(path, error), error);
+}
+
 bool same_file(const std::string& a, const fs::path& b) {
   std::error_code error;
   if (fs::equivalent(a, b, error) && !error) return true;
-  const fs::path left = fs::weakly_canonical(fs::absolute(a, error), error);
-  return !left.empty() && left == fs::weakly_canonical(fs::absolute(b, error), error);
+  const fs::path left = whole(a);
+  return !left.empty() && left == whole(b);
 }
 
 // Calls use(location) for every tensor of `message`, at any depth, that stands in another file.
@@ -61,13 +66,15 @@ void for_each_location(const google::protobuf::Message& message, const Use& use)
   }
 }
 
-void refuse_input(const OutputFile& output, const fs::path& input, const char* what) {
-  if (!same_file(output.path, input)) return;
-  throw Error("{} {}: that is {}, which stays as it is; choose another name", output.flag,
-              output.path, what);
+[[noreturn]] void refuse(const OutputFile& output, const char* what) {
+  throw Error("{} {}: that is {}; choose another name", output.flag, output.path, what);
 }
 
-constexpr const char* kDataFile = "a file of the data";
+void refuse_input(const OutputFile& output, const fs::path& input, const char* what) {
+  if (same_file(output.path, input)) refuse(output, what);
+}
+
+constexpr const char* kDataFile = "a file of the data, which stays as it is";
 
 // Of idx:DIR[/PREFIX] and --data-dir.
 void refuse_data(const OutputFile& output, const fs::path& data) {
@@ -87,26 +94,18 @@ void refuse_data(const OutputFile& output, const fs::path& data) {
 
 // An image below folder:DIR.
 void refuse_image(const OutputFile& output, const fs::path& folder) {
-  std::error_code error;
-  const fs::path below = fs::weakly_canonical(output.path, error)
-                             .lexically_relative(fs::weakly_canonical(folder, error));
-  const bool outside = below.empty() || *below.begin() == "..";
-  if (outside || !runtime::is_image_name(below.filename())) return;
-  refuse_input(output, output.path, kDataFile);
+  const fs::path below = whole(output.path).lexically_relative(whole(folder));
+  const bool inside = !below.empty() && *below.begin() != "..";
+  if (inside && runtime::is_image_name(below.filename())) refuse(output, kDataFile);
 }
 
 void check_inputs(const OutputFile& output, const runtime::Flags& flags) {
   if (flags.model.empty()) return;
-  refuse_input(output, flags.model, "the input file");
+  refuse_input(output, flags.model, "the input file, which stays as it is");
   if (flags.data.starts_with("npz:")) refuse_input(output, flags.data.substr(4), kDataFile);
   if (flags.data.starts_with("idx:")) refuse_data(output, flags.data.substr(4));
   if (flags.data.starts_with("folder:")) refuse_image(output, flags.data.substr(7));
   if (!flags.data_dir.empty()) refuse_data(output, fs::path(flags.data_dir) / "");
-}
-
-fs::path whole(const fs::path& path) {
-  std::error_code error;
-  return fs::weakly_canonical(fs::absolute(path, error), error);
 }
 
 // What is written there would take the place of a part of a checkpoint, or be removed with one. A
@@ -122,9 +121,7 @@ void refuse_checkpoints(const OutputFile& output, const std::string& folder) {
   const auto [end, rest] = std::mismatch(kept.begin(), kept.end(), place.begin(), place.end());
   const bool below = !folder.empty() && end == kept.end() && rest != place.end();
   const bool like_one = place == kept && (name.starts_with("step-") || name.starts_with("."));
-  if (!in_one && !below && !like_one) return;
-  throw Error("{} {}: that is a place of checkpoints; choose another name", output.flag,
-              output.path);
+  if (in_one || below || like_one) refuse(output, "a place of checkpoints");
 }
 
 void check_place(const OutputFile& output) {
@@ -159,7 +156,8 @@ void check_outputs(const std::vector<OutputFile>& all, const runtime::Flags& fla
   const auto model = graph::Model::open(flags.model);
   for_each_location(model->skeleton(), [&](const std::string& location) {
     for (const OutputFile& output : outputs) {
-      refuse_input(output, model->folder() / location, "a data file of the model");
+      refuse_input(output, model->folder() / location,
+                   "a data file of the model, which stays as it is");
     }
   });
 }

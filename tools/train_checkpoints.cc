@@ -42,7 +42,8 @@ void TrainCheckpoints::replay(SessionOptions& options) const {
 }
 
 Manifest TrainCheckpoints::manifest(const Flags& flags, const Session& session,
-                                    const Trainer& trainer, const TrainerOptions& options) const {
+                                    const Trainer& trainer) const {
+  const TrainerOptions& options = trainer.options();
   Flags decided = flags;  // what the file or a default decided counts as if it were given
   decided.batch = options.batch.batch;
   decided.replicas = session.replicas();
@@ -62,10 +63,9 @@ Manifest TrainCheckpoints::manifest(const Flags& flags, const Session& session,
   return manifest;
 }
 
-void TrainCheckpoints::begin(const Flags& flags, Session& session, Trainer& trainer,
-                             const TrainerOptions& options) {
+void TrainCheckpoints::begin(const Flags& flags, Session& session, Trainer& trainer) {
   if (!folder_) return;
-  Manifest now = manifest(flags, session, trainer, options);
+  Manifest now = manifest(flags, session, trainer);
   if (from_) {
     with_context([&] { return "resuming from " + escaped(from_->path.string()); },
                  [&] { take_up(flags, session, trainer, now); });

@@ -22,8 +22,7 @@ class TrainCheckpoints {
   // The kernels of the run that is resumed.
   void replay(runtime::SessionOptions& options) const;
   // Behind Trainer::prepare(): puts the checkpoint's values into session and trainer, cuts the log.
-  void begin(const runtime::Flags& flags, runtime::Session& session, runtime::Trainer& trainer,
-             const runtime::TrainerOptions& options);
+  void begin(const runtime::Flags& flags, runtime::Session& session, runtime::Trainer& trainer);
   bool resumed() const { return from_.has_value(); }
   const runtime::LogRecords& log() const { return log_; }
 
@@ -31,8 +30,7 @@ class TrainCheckpoints {
 
  private:
   runtime::Manifest manifest(const runtime::Flags& flags, const runtime::Session& session,
-                             const runtime::Trainer& trainer,
-                             const runtime::TrainerOptions& options) const;
+                             const runtime::Trainer& trainer) const;
   void take_up(const runtime::Flags& flags, runtime::Session& session, runtime::Trainer& trainer,
                const runtime::Manifest& now);
 

@@ -181,4 +181,8 @@ BatchSetup resolve_batch(const BatchFlags& flags) {
   return setup;
 }
 
+int64_t largest_micro_batch(const BatchSetup& setup) {
+  return largest_micro_batch(cut_batch(setup.batch, setup.cut));
+}
+
 }  // namespace sardonyx::runtime

@@ -62,5 +62,6 @@ struct BatchSetup {
 // all numbers when they contradict each other, are not positive, or have too large a product.
 // CHECK: the batch or the micro-batch is given.
 BatchSetup resolve_batch(const BatchFlags& flags);
+int64_t largest_micro_batch(const BatchSetup& setup);
 
 }  // namespace sardonyx::runtime

@@ -7,6 +7,7 @@
 #include <exception>
 #include <filesystem>
 #include <limits>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <set>
@@ -67,16 +68,18 @@ struct Listing {
   int64_t others = 0;  // files that are left out
 };
 
-// `folder` and all folders below it; links are followed, but not to a folder around them.
-void collect_folders(const fs::path& folder, std::set<fs::path>& around, Strings& found) {
+// What is in `folder` and in all folders below it, by their names; links are followed, but not to a
+// folder around them.
+void collect_folders(const fs::path& folder, std::set<fs::path>& around,
+                     std::map<std::string, Content>& found) {
   std::error_code error;
   const fs::path real = fs::canonical(folder, error);
   if (error) throw Error("{}: cannot read the folder: {}", folder.string(), error.message());
   if (!around.insert(real).second) {
     throw Error("{}: this link leads to a folder that it lies in", folder.string());
   }
-  found.push_back(folder);
-  for (const std::string& name : read_folder(folder).folders) {
+  const Content& content = found[folder.string()] = read_folder(folder);
+  for (const std::string& name : content.folders) {
     collect_folders(folder / name, around, found);
   }
   around.erase(real);
@@ -84,12 +87,10 @@ void collect_folders(const fs::path& folder, std::set<fs::path>& around, Strings
 
 void collect_class(const fs::path& folder, int64_t label, Listing& listing) {
   std::set<fs::path> around;
-  Strings folders;
+  std::map<std::string, Content> folders;
   collect_folders(folder, around, folders);
-  std::sort(folders.begin(), folders.end());
   const size_t before = listing.files.size();
-  for (const std::string& one : folders) {
-    const Content content = read_folder(one);
+  for (const auto& [one, content] : folders) {
     for (const std::string& name : content.images) listing.files.push_back(one + "/" + name);
     listing.others += content.others;
   }

@@ -2,6 +2,7 @@
 #include "runtime/data/prefetch.h"
 
 #include <algorithm>
+#include <system_error>
 #include <utility>
 
 #include "graph/support/error.h"
@@ -30,7 +31,12 @@ Prefetcher::Prefetcher(std::shared_ptr<const Dataset> dataset, Sampler sampler,
   }
   // One more than the depth: the batch the consumer holds.
   for (int i = 0; i <= options_.depth; ++i) ring_.emplace_back(dataset_->info(), capacity);
-  if (options_.depth > 0) threads_.emplace_back([this] { run(); });
+  if (options_.depth == 0) return;
+  try {
+    threads_.emplace_back([this] { run(); });
+  } catch (const std::system_error& error) {
+    throw Error("can't start a thread that loads the data: {}", error.code().message());
+  }
 }
 
 Prefetcher::~Prefetcher() {
@@ -135,6 +141,15 @@ const LoadedBatch* Prefetcher::fill_now() {
   return &slot.buffer.batch();
 }
 
+// Where the system gives none, those that are there go on alone.
+void Prefetcher::add_thread() {
+  try {
+    threads_.emplace_back([this] { run(); });
+  } catch (const std::system_error&) {
+    options_.most_threads = threads();
+  }
+}
+
 const LoadedBatch* Prefetcher::next() {
   if (threads_.empty()) return fill_now();
   std::unique_lock lock(mutex_);
@@ -143,9 +158,7 @@ const LoadedBatch* Prefetcher::next() {
   if (taken_ == options_.batches) return nullptr;
   // Nobody can be ahead of the first batches.
   const bool late = filled_ == taken_ && taken_ >= static_cast<int64_t>(ring_.size());
-  if (late && !is_over() && threads() < options_.most_threads) {
-    threads_.emplace_back([this] { run(); });
-  }
+  if (late && !is_over() && threads() < options_.most_threads) add_thread();
   changed_.wait(lock, [&] { return filled_ > taken_; });
   Slot& slot = slot_of(taken_);
   if (slot.error) std::rethrow_exception(slot.error);

@@ -56,6 +56,7 @@ class Prefetcher {
   Slot& slot_of(int64_t batch) { return ring_[static_cast<size_t>(batch) % ring_.size()]; }
   void begin(Slot& slot);
   void run();
+  void add_thread();
   bool may_open() const;
   bool may_claim();
   bool is_over() const;

@@ -152,6 +152,28 @@ TEST(Buckets, what_completes_a_bucket_is_told_as_it_runs) {
   }
 }
 
+TEST(Buckets, what_completes_a_view_completes_the_bucket) {
+  auto graph = graph::parse(R"(<ir_version: 8, opset_import: ["" : 13], batch: N>
+net (float[N,4] x) => (float[N,3] y)
+<float[12] flat = {...}, int64[2] shape = {4, 3}> {
+  w = Reshape(flat, shape)
+  y = MatMul(x, w)
+})");
+  set_origins(*graph);
+  PassContext context;
+  const NullTarget target(1);
+  context.target = &target;
+  context.options.batch = 32;
+  context.options.trainable.exactly = {"flat"};
+  context.options.reduce.replicas = 2;
+  run_pipeline(*graph, context, training_pipeline());
+  StateTable states;
+  const auto plan = lower(std::move(graph), context, states);
+  const auto found = buckets(*plan);
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_NE(found[0].ready_after.find("dw"), std::string::npos) << found[0].ready_after;
+}
+
 TEST(Buckets, a_replica_without_samples_runs_no_forward) {
   const auto plan = lenet_plan(MicroBatch::kNone, 0, 1 << 20);
   for (const graph::Node& node : plan->graph->nodes()) {

@@ -54,6 +54,20 @@ g (float[2,2] x) => (float[2,2] y) <float[2,2] v = {1, 2, 3, 4}, float[2,2] w = 
   EXPECT_EQ(context.parameters[0].reason, "blocked: magic (Foo) isn't supported");
 }
 
+// Each of 60 values is read twice: a walk along every path would never end.
+TEST(ApplyMode, what_a_scale_is_computed_from_is_asked_once_per_value) {
+  std::string body;
+  for (int i = 0; i < 60; ++i) body += fmt::format("  s{} = Add(s{}, s{})\n", i + 1, i, i);
+  const auto graph = graph::parse(R"(<ir_version: 8, opset_import: ["" : 15, "sardonyx" : 1]>
+g (float[N,3] x) => (float[N,3] y)
+<float[3] s0 = {1, 2, 3}, float[3] b = {0, 0, 1}, float[3] m = {0, 0, 0}, float[3] v = {1, 1, 1}> {
+)" + body + "  y = BatchNormalization<training_mode = 1>(x, s60, b, m, v)\n}\n");
+  const PassContext context =
+      run(*graph, Mode::kTrain,
+          {"bind_batch", "infer_shapes", "append_loss", "mark_trainable", "apply_mode"});
+  EXPECT_EQ(context.parameters.size(), 4u);
+}
+
 TEST(MarkTrainable, different_or_uniform_weights_give_no_notice) {
   EXPECT_TRUE(notices_of("float[2,2] v = {1, 2, 3, 4}, float[2,2] w = {1, 2, 3, 5}").empty());
   EXPECT_TRUE(notices_of("float[2,2] v = {1, 1, 1, 1}, float[2,2] w = {1, 1, 1, 1}").empty());

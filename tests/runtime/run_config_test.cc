@@ -85,7 +85,8 @@ TEST(RunConfig, one_of_two_flags_that_exclude_each_other_drives_out_the_old_one)
   flags.micro_batch = 64;
   EXPECT_EQ(take_over(flags, run_config(earlier())),
             (Lines{"--steps is 100 now, not set",
-                   "--micro-batch is 64 now, not set: the steps are the same to rounding",
+                   "--micro-batch is 64 now, not set: the steps are the same to rounding, "
+                   "statistics of BatchNormalization apart",
                    "--clip-value is 2 now, not set"}));
   EXPECT_FALSE(flags.clip_norm);
   EXPECT_FALSE(flags.epochs);
@@ -105,7 +106,8 @@ Flags on_two() {
 TEST(RunConfig, shares_and_threads_fall_with_the_replicas_that_they_were_for) {
   Flags one = given({"--replicas"});
   EXPECT_EQ(take_over(one, run_config(on_two())),
-            (Lines{"--replicas is 1 now, 2 before: the steps are the same to rounding",
+            (Lines{"--replicas is 1 now, 2 before: the steps are the same to rounding, statistics "
+                   "of BatchNormalization apart",
                    "--shares 3,1 falls away: it was for another number of replicas"}));
   EXPECT_EQ(one.shares, Lines());
   EXPECT_EQ(one.threads, 2);
@@ -113,7 +115,8 @@ TEST(RunConfig, shares_and_threads_fall_with_the_replicas_that_they_were_for) {
   Flags four = given({"--devices"});
   four.devices = {"cpu", "cpu", "cpu", "cpu"};
   EXPECT_EQ(take_over(four, run_config(on_two())),
-            (Lines{"--devices is cpu,cpu,cpu,cpu now, not set: the steps are the same to rounding",
+            (Lines{"--devices is cpu,cpu,cpu,cpu now, not set: the steps are the same to rounding, "
+                   "statistics of BatchNormalization apart",
                    "--shares 3,1 falls away: it was for another number of replicas",
                    "--threads 2 falls away: every replica needs one"}));
   EXPECT_EQ(four.shares, Lines());
@@ -126,7 +129,8 @@ TEST(RunConfig, shares_stay_with_as_many_replicas_under_another_name) {
   Flags flags = given({"--devices"});
   flags.devices = {"cpu", "cpu"};
   EXPECT_EQ(take_over(flags, run_config(on_two())),
-            Lines{"--devices is cpu,cpu now, not set: the steps are the same to rounding"});
+            Lines{"--devices is cpu,cpu now, not set: the steps are the same to rounding, "
+                  "statistics of BatchNormalization apart"});
   EXPECT_EQ(flags.shares, (Lines{"3", "1"}));
   EXPECT_EQ(flags.threads, 2);
 }

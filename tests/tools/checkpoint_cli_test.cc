@@ -25,10 +25,6 @@ namespace fs = std::filesystem;
 using Json = nlohmann::json;
 using std::chrono::milliseconds;
 
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 // Two layers with Dropout between them, for 1 x 16 x 16 images.
 void write_dropout_model(const fs::path& path) {
   std::string w, v;

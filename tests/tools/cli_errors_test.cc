@@ -19,10 +19,6 @@
 namespace sardonyx::testing {
 namespace {
 
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 class CliErrors : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -257,6 +253,8 @@ TEST_F(CliErrors, image_folders_are_checked_before_the_first_step) {
   EXPECT_EQ(run("eval lenet.onnx --data folder:d").code, 0);
   expect("train lenet.onnx --data folder:d --save d/train/cat/1.png", 1,
          "error: --save d/train/cat/1.png: that is a file of the data, which stays as it is");
+  expect("train lenet.onnx --data folder:. --save new.png", 1,
+         "error: --save new.png: that is a file of the data, which stays as it is");
   picture("d/train/dog/2.jpg", "GIF89a");
   expect("train lenet.onnx --data folder:d", 1,
          "error: d/train/dog/2.jpg: this is a GIF, expected a PNG or JPEG image");

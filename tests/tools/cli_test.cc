@@ -24,10 +24,6 @@ std::vector<Json> json_lines(const std::string& text) {
   return lines;
 }
 
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 class Cli : public ::testing::Test {
  protected:
   Outcome run(const std::string& arguments) const { return program_.run(arguments); }
@@ -202,6 +198,19 @@ TEST_F(Cli, check_says_what_is_trained_and_with_which_command) {
   EXPECT_EQ(json["trainable"], true);
   EXPECT_EQ(json["parameters"].size(), 8u);
   EXPECT_EQ(json["trainable_elements"], 20 * 9 + 20 + 50 * 500 + 50 + 128 * 50 + 128 + 1280 + 10);
+}
+
+// Training joins micro-batches of one sample where BatchNormalization can't take them; so does
+// whoever looks at the model before.
+TEST_F(Cli, check_inspect_and_bench_see_the_micro_batches_that_training_makes) {
+  EXPECT_EQ(run("model vgg11-bn --width 8 --input 1x8x8 -o bn.onnx").code, 0);
+  for (const char* command :
+       {"check bn.onnx", "inspect bn.onnx --training", "bench bn.onnx --steps 1 --repetitions 1"}) {
+    const Outcome outcome = run(std::string(command) + " --batch 3 --accumulate 3");
+    EXPECT_EQ(outcome.code, 0) << command << "\n" << outcome.err;
+    EXPECT_TRUE(has(outcome.out + outcome.err, "a micro-batch of one sample joins the one before"))
+        << command;
+  }
 }
 
 TEST_F(Cli, inspect_shows_the_file_and_the_training_graph) {

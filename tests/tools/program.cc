@@ -55,6 +55,10 @@ void write_part(const fs::path& folder, const std::string& part, int count, int 
 
 }  // namespace
 
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
 void write_idx_set(const fs::path& folder, int count, int size, int label_of_last) {
   fs::create_directories(folder);
   write_part(folder, "train", count, size, label_of_last);

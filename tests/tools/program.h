@@ -31,6 +31,8 @@ class Program {
   TemporaryFolder folder_;
 };
 
+bool has(const std::string& text, const std::string& part);
+
 // IDX files train-images-idx3-ubyte and so on: `count` images of size x size that show their class,
 // and a quarter as many to test. `label_of_last`: the label of the last training image.
 void write_idx_set(const std::filesystem::path& folder, int count, int size, int label_of_last = 0);

@@ -10,10 +10,6 @@
 namespace sardonyx::testing {
 namespace {
 
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 class ReplicasCli : public ::testing::Test {
  protected:
   void SetUp() override {

@@ -1,0 +1,42 @@
+#include "passes/node_facts.h"
+
+#include <algorithm>
+
+namespace sardonyx::passes {
+
+using graph::Graph;
+using graph::Node;
+using graph::Value;
+using ops::ParameterSlot;
+
+ParameterSlot slot_of(const graph::Use& use) {
+  const ops::OpDef* op = ops::OpRegistry::get().find(*use.node);
+  return op != nullptr && op->parameter_slot ? op->parameter_slot(use.index) : ParameterSlot::kNone;
+}
+
+bool takes_scale(Node& node) {
+  for (int i = 0; i < node.num_inputs(); ++i) {
+    if (slot_of({&node, i}) == ParameterSlot::kScale) return true;
+  }
+  return false;
+}
+
+const Value* viewed(const Value* value) {
+  while (value->producer != nullptr && ops::OpRegistry::get().at(*value->producer).view) {
+    value = value->producer->input(0);
+  }
+  return value;
+}
+
+Node* node_behind(Graph& graph, const std::vector<const Value*>& values) {
+  const auto makes_one = [&](const Node& node) {
+    return std::ranges::any_of(
+        values, [&](const Value* value) { return value != nullptr && value->producer == &node; });
+  };
+  auto& nodes = graph.nodes();
+  const auto last = std::find_if(nodes.rbegin(), nodes.rend(), makes_one);
+  const auto behind = last.base();  // the first node when none makes any of them
+  return behind == nodes.end() ? nullptr : &*behind;
+}
+
+}  // namespace sardonyx::passes

@@ -1,0 +1,21 @@
+// What several passes ask about a node or a value.
+#pragma once
+
+#include <vector>
+
+#include "ops/core/op.h"
+
+namespace sardonyx::passes {
+
+// What the operator takes from this input; kNone for an unknown operator too.
+ops::ParameterSlot slot_of(const graph::Use& use);
+// Whether it has a scale among its inputs: a normalisation, or a slope.
+bool takes_scale(graph::Node& node);
+
+// The value whose memory this one shows, through all views of it.
+const graph::Value* viewed(const graph::Value* value);
+
+// The node before which all of these are there (null ones don't count); nullptr: the end.
+graph::Node* node_behind(graph::Graph& graph, const std::vector<const graph::Value*>& values);
+
+}  // namespace sardonyx::passes

@@ -1,0 +1,22 @@
+#include "runtime/single_rows.h"
+
+#include <algorithm>
+
+#include "runtime/session.h"
+
+namespace sardonyx::runtime {
+
+bool join_singles(Session& session, const std::vector<int64_t>& batches, CutOptions& cut) {
+  const bool cuts_single = std::ranges::any_of(batches, [&](int64_t batch) {
+    return std::ranges::any_of(cut_batch(batch, cut),
+                               [](const auto& parts) { return std::ranges::count(parts, 1) > 0; });
+  });
+  if (cut.baked > 0 || !cuts_single || session.examine(2).least_rows < 2) return false;
+  cut.singles = Singles::kJoin;
+  session.add_notices(
+      {"a micro-batch of one sample joins the one before it: BatchNormalization can't take it "
+       "alone"});
+  return true;
+}
+
+}  // namespace sardonyx::runtime
