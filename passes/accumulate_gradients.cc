@@ -3,7 +3,8 @@
 // nothing is ever zeroed.
 //
 // A replica without samples has nothing to add: what it would add up is zero, and the forward and
-// backward nodes, which nothing needs any more, go with eliminate_dead.
+// backward nodes, which nothing needs any more, go with eliminate_dead. Shared statistics
+// (sync_statistics) it moves like all others.
 //
 // Where the operator that makes a gradient can add to what is there (OpDef::accumulate_input), it
 // does; elsewhere an Accumulate node follows right behind: the gradient is still in the cache then,
@@ -15,6 +16,7 @@
 #include "ops/core/op_builder.h"
 #include "passes/node_facts.h"
 #include "passes/pass.h"
+#include "passes/replica_sum.h"
 
 namespace sardonyx::passes {
 
@@ -46,13 +48,15 @@ Value* added(Graph& graph, Value* acc, Value* gradient, int accumulators) {
   return b.own("Accumulate", {acc, gradient}, {}, acc->name + "'");
 }
 
+// Without samples the accumulator is taken as it is, unless it has to begin.
 std::string accumulate(Graph& graph, MicroBatch micro_batch, const std::string& name,
                        const std::string& what, int accumulators) {
   Value* value = graph.find(name);
   CHECK(value != nullptr, "there is no value '{}' to accumulate", name);
   graph::TensorType type = value->type;
   Value* acc = graph.add_state("acc/" + what, type, graph::StateRole::kAccumulator);
-  Value* next = micro_batch == MicroBatch::kFirst ? value : added(graph, acc, value, accumulators);
+  if (!begins_step(micro_batch) && !has_samples(micro_batch)) return acc->name;
+  Value* next = begins_step(micro_batch) ? value : added(graph, acc, value, accumulators);
   graph.bind(acc, next);
   return next->name;
 }
@@ -62,7 +66,7 @@ void move_on(Graph& graph, MicroBatch micro_batch, Value* state, Value* next) {
   Value* acc = graph.add_state("acc/" + state->name, state->type, graph::StateRole::kAccumulator);
   graph.unbind(state);
   graph.bind(acc, next);
-  if (micro_batch == MicroBatch::kFirst) return;
+  if (begins_step(micro_batch)) return;
   Node* node = next->producer;
   for (int i = 0; i < node->num_inputs(); ++i) {
     if (node->input(i) == state) graph.set_input(node, i, acc);
@@ -70,32 +74,30 @@ void move_on(Graph& graph, MicroBatch micro_batch, Value* state, Value* next) {
 }
 
 void replace_by_zeros(Graph& graph, std::string& name) {
-  const Value* value = graph.find(name);
-  ops::OpBuilder b(graph);
-  name = b.op("ConstantOfShape", {b.ints(value->type.shape())},
-              {{"value", graph::Tensor(value->type.dtype, {1})}}, "no/" + name)
-             ->name;
+  name = no_part(graph.find(name), graph)->name;
 }
 
 void accumulate_statistics(Graph& graph, PassContext& context) {
   const MicroBatch micro_batch = context.options.micro_batch;
+  const bool whole_step = begins_step(micro_batch) && ends_step(micro_batch);
+  const bool shared = context.shared_statistics.any();
   for (auto& [state, next] : context.statistics) {
-    if (micro_batch == MicroBatch::kNone) {
+    if (!has_samples(micro_batch) && !shared) {
       graph.unbind(graph.find(state));
       replace_by_zeros(graph, next);
-    } else if (micro_batch != MicroBatch::kOnly) {
+    } else if (!whole_step) {
       move_on(graph, micro_batch, graph.find(state), graph.find(next));
     }
   }
-  if (context.statistics.empty() || context.options.reduce.replicas < 2) return;
+  if (context.statistics.empty() || shared || context.options.reduce.replicas < 2) return;
   // Counted once per step: later micro-batches add nothing.
-  const bool counts = micro_batch == MicroBatch::kOnly || micro_batch == MicroBatch::kFirst;
+  const bool counts = begins_step(micro_batch) && has_samples(micro_batch);
   ops::OpBuilder b(graph);
   std::string& count = context.replicas_with_samples;
   count = b.constant(graph::Tensor::scalar<float>(counts ? 1 : 0).cast(context.options.dtype),
                      "replicas")
               ->name;
-  if (micro_batch == MicroBatch::kOnly || micro_batch == MicroBatch::kNone) return;
+  if (whole_step) return;
   count = accumulate(graph, micro_batch, count, "replicas", 1);
 }
 
@@ -107,25 +109,26 @@ bool accumulate_gradients(Graph& graph, PassContext& context) {
     accumulate_statistics(graph, context);
     return !context.statistics.empty();
   }
+  const auto take_part = [&](std::string& name, std::string what, int accumulators) {
+    if (!has_samples(micro_batch) && begins_step(micro_batch)) replace_by_zeros(graph, name);
+    if (micro_batch == MicroBatch::kNone) return;
+    name = accumulate(graph, micro_batch, name, what, accumulators);
+  };
   std::map<std::string, int> accumulators;
   for (const auto& [parameter, gradient] : context.gradients) ++accumulators[gradient];
   for (auto& [parameter, gradient] : context.gradients) {
-    if (micro_batch == MicroBatch::kNone) {
-      replace_by_zeros(graph, gradient);
-    } else {
-      gradient = accumulate(graph, micro_batch, gradient, parameter, accumulators[gradient]);
-    }
+    take_part(gradient, parameter, accumulators[gradient]);
   }
   graph.clear_outputs();
   for (std::string* sum : context.sums()) {
-    if (micro_batch == MicroBatch::kNone) {
-      replace_by_zeros(graph, *sum);
-    } else {
-      *sum = accumulate(graph, micro_batch, *sum, *sum, 1);
-    }
+    take_part(*sum, *sum, 1);
     graph.add_output(graph.find(*sum));
   }
   accumulate_statistics(graph, context);
+  // Nothing else may need what the replica takes part in.
+  if (!has_samples(micro_batch) && !ends_step(micro_batch) && context.shared_statistics.any()) {
+    graph.add_output(graph.find(context.shared_statistics.sums.back()));
+  }
   return true;
 }
 

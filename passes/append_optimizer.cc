@@ -191,8 +191,7 @@ class OptimizerAppender {
 }  // namespace
 
 bool append_optimizer(Graph& graph, PassContext& context) {
-  const MicroBatch micro_batch = context.options.micro_batch;
-  if (micro_batch == MicroBatch::kFirst || micro_batch == MicroBatch::kMiddle) return false;
+  if (!ends_step(context.options.micro_batch)) return false;
   OptimizerAppender(graph, context).run();
   return true;
 }

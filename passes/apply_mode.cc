@@ -59,6 +59,7 @@ class ModeApplier {
     if (options.sample_variance) {
       around.stored_variance = ops::StoredVariance::kSample;
     }
+    if (shares_statistics(options)) around.statistics_of = ops::StatisticsOf::kAllReplicas;
     const auto dropout =
         options.dropout ? ModeContext::Dropout::kActive : ModeContext::Dropout::kOff;
     ModeContext mode(node, options.mode == Mode::kTrain, dropout, options.respect_training_mode,

@@ -7,12 +7,12 @@
 // buckets as they stand (plan_memory). Every plan of a step that updates makes the same buckets and
 // starts their sums in the same order, whatever order its own nodes have: replicas may run
 // different plans in one step.
+#include <algorithm>
 
 #include "graph/support/error.h"
-#include "ops/core/op_builder.h"
-#include "passes/arena.h"
 #include "passes/node_facts.h"
 #include "passes/pass.h"
+#include "passes/replica_sum.h"
 
 namespace sardonyx::passes {
 
@@ -23,11 +23,12 @@ using graph::Graph;
 using graph::Node;
 using graph::Value;
 
+constexpr int kAfter = 1;  // input of AllReduce
+
 struct Bucket {
   std::vector<std::string*> members;  // the names, in the context; rewritten to the summed members
-  std::vector<int64_t> offsets;       // elements
-  int64_t bytes = 0;
-  DType dtype = DType::kUndefined;
+  BucketShape shape;
+  size_t behind = 0;  // sums of statistics that are started first
 };
 
 class Inserter {
@@ -36,12 +37,20 @@ class Inserter {
       : graph_(graph), context_(context), options_(context.options.reduce) {}
 
   void run() {
-    for (auto& [parameter, gradient] : context_.gradients) put(gradient, next_size());
+    const SharedStatistics& shared = context_.shared_statistics;
+    for (size_t i = 0; i < context_.gradients.size(); ++i) {
+      put(context_.gradients[i].second, next_size());
+      if (!shared.any()) continue;
+      buckets_.back().behind = std::max(buckets_.back().behind, shared.sums_before.at(i));
+    }
     // A sum must not be rounded as a gradient may be.
     if (options_.wire != DType::kUndefined) sums_begin_ = buckets_.size();
     for (std::string* sum : context_.sums()) put(*sum, INT64_MAX);
-    for (auto& [state, next] : context_.statistics) put(next, INT64_MAX);
-    if (!context_.statistics.empty()) put(context_.replicas_with_samples, INT64_MAX);
+    if (!shared.any() && !context_.statistics.empty()) {
+      for (auto& [state, next] : context_.statistics) put(next, INT64_MAX);
+      put(context_.replicas_with_samples, INT64_MAX);
+    }
+    buckets_.back().behind = shared.sums.size();
     for (size_t i = 0; i < buckets_.size(); ++i) started_.push_back(start(i));
     for (size_t i = 0; i < buckets_.size(); ++i) finish(i);
     graph_.clear_outputs();
@@ -56,49 +65,62 @@ class Inserter {
   // Adds to the last bucket while that has less than `limit` bytes.
   void put(std::string& member, int64_t limit) {
     const graph::TensorType& type = graph_.find(member)->type;
-    if (buckets_.empty() || buckets_.size() == sums_begin_ || buckets_.back().bytes >= limit ||
-        buckets_.back().dtype != type.dtype) {
-      buckets_.push_back({{}, {}, 0, type.dtype});
+    if (buckets_.empty() || buckets_.size() == sums_begin_ ||
+        buckets_.back().shape.bytes >= limit || buckets_.back().shape.dtype != type.dtype) {
+      const size_t behind = buckets_.empty() ? 0 : buckets_.back().behind;
+      buckets_.push_back({.behind = behind});
     }
-    Bucket& bucket = buckets_.back();
-    bucket.members.push_back(&member);
-    bucket.offsets.push_back(bucket.bytes / static_cast<int64_t>(graph::dtype_size(type.dtype)));
-    bucket.bytes += static_cast<int64_t>(align_up(type.bytes()));
+    buckets_.back().members.push_back(&member);
+    buckets_.back().shape.add(type);
   }
 
   // The bucket and the start of its sum, right behind the node that completes it and behind the
   // start before it.
   Value* start(size_t index) {
     const Bucket& bucket = buckets_[index];
-    std::vector<Value*> members;
-    for (const std::string* member : bucket.members) members.push_back(graph_.find(*member));
-    Value* before = index > 0 ? started_[index - 1] : nullptr;
+    const std::vector<Value*> members = values_of(bucket);
+    Value* before = before_sum(index);
     std::vector<const Value*> needed(members.begin(), members.end());
     needed.push_back(before);
     ops::OpBuilder b(graph_, node_behind(graph_, needed));
-    const std::string name = fmt::format("bucket{}", index);
-    Value* flat = b.own("Bucket", members, {{"offsets", bucket.offsets}}, name);
-    graph::Attributes attributes;
-    if (options_.wire != DType::kUndefined && index < sums_begin_) {
-      attributes["wire"] = std::string(graph::dtype_name(options_.wire));
+    const bool gradients = index < sums_begin_;
+    Value* started = start_sum(b, members, bucket.shape, fmt::format("bucket{}", index), before,
+                               gradients ? options_.wire : DType::kUndefined);
+    const SharedStatistics& shared = context_.shared_statistics;
+    if (bucket.behind < shared.sums.size()) {
+      graph_.set_input(started_sum(bucket.behind), kAfter, started);
     }
-    std::vector<Value*> inputs{flat};
-    if (before != nullptr) inputs.push_back(before);
-    return b.own("AllReduce", inputs, attributes, name + "/sum");
+    return started;
+  }
+
+  // The sum before it in the order of all: another bucket, or one of statistics.
+  Value* before_sum(size_t index) {
+    const size_t behind = buckets_[index].behind;
+    if (index > 0 && buckets_[index - 1].behind == behind) return started_[index - 1];
+    return behind > 0 ? graph_.find(context_.shared_statistics.sums[behind - 1]) : nullptr;
+  }
+
+  // The AllReduce of statistics.
+  Node* started_sum(size_t index) {
+    return graph_.find(context_.shared_statistics.sums[index])->producer->input(0)->producer;
+  }
+
+  std::vector<Value*> values_of(const Bucket& bucket) {
+    std::vector<Value*> values;
+    for (const std::string* member : bucket.members) values.push_back(graph_.find(*member));
+    return values;
   }
 
   // The summed members take the place of the old ones, in the context and in bindings.
   void finish(size_t index) {
     const Bucket& bucket = buckets_[index];
     ops::OpBuilder b(graph_);
-    Value* sum = b.own("Await", {started_[index]}, {}, fmt::format("bucket{}/done", index));
-    for (size_t i = 0; i < bucket.members.size(); ++i) {
-      Value* old = graph_.find(*bucket.members[i]);
-      Value* member =
-          b.own("BucketMember", {sum},
-                {{"offset", bucket.offsets[i]}, {"shape", old->type.shape()}}, "all/" + old->name);
-      *bucket.members[i] = member->name;
-      rebind(old, member);
+    const std::vector<Value*> members = values_of(bucket);
+    const FinishedSum sum =
+        finish_sum(b, started_[index], members, bucket.shape, fmt::format("bucket{}", index));
+    for (size_t i = 0; i < members.size(); ++i) {
+      *bucket.members[i] = sum.members[i]->name;
+      rebind(members[i], sum.members[i]);
     }
   }
 
@@ -124,9 +146,7 @@ class Inserter {
 }  // namespace
 
 bool insert_all_reduce(Graph& graph, PassContext& context) {
-  const MicroBatch micro_batch = context.options.micro_batch;
-  if (context.options.reduce.replicas < 2) return false;
-  if (micro_batch == MicroBatch::kFirst || micro_batch == MicroBatch::kMiddle) return false;
+  if (context.options.reduce.replicas < 2 || !ends_step(context.options.micro_batch)) return false;
   Inserter(graph, context).run();
   return true;
 }

@@ -21,7 +21,21 @@ enum class MicroBatch : uint8_t {
   kMiddle,  // gradients are added to the accumulators
   kLast,    // gradients are added, then reduced and applied
   kNone,    // a replica without samples: accumulators count as zero, then reduced and applied
+  // Likewise where the others share their statistics, so that it takes part in each micro-batch.
+  kNoneFirst,   // accumulators become zero
+  kNoneMiddle,  // accumulators stay
+  kNoneLast,    // accumulators are reduced and applied
 };
+
+constexpr bool has_samples(MicroBatch m) { return m <= MicroBatch::kLast; }
+constexpr bool begins_step(MicroBatch m) {
+  using enum MicroBatch;
+  return m == kOnly || m == kFirst || m == kNone || m == kNoneFirst;
+}
+constexpr bool ends_step(MicroBatch m) {
+  using enum MicroBatch;
+  return m == kOnly || m == kLast || m == kNone || m == kNoneLast;
+}
 
 struct LossOptions {
   std::string kind = "cross_entropy";  // cross_entropy | nll | mse | none (evaluation only)
@@ -87,6 +101,7 @@ struct PipelineOptions {
   bool dropout = true;                          // false: --no-dropout
   bool respect_training_mode = false;
   bool sample_variance = false;   // --bn-variance sample
+  bool sync_statistics = false;   // --sync-bn
   bool update_statistics = true;  // in training: running statistics are bound to their next values
   LossOptions loss;
   OptimizerOptions optimizer;
@@ -104,5 +119,9 @@ struct PipelineOptions {
   // here (a notice of the plan), get the usual choice.
   std::map<std::string, std::string> kernels;
 };
+
+inline bool shares_statistics(const PipelineOptions& options) {
+  return options.sync_statistics && options.mode == Mode::kTrain && options.reduce.replicas > 1;
+}
 
 }  // namespace sardonyx::passes

@@ -58,6 +58,13 @@ class UnsupportedError : public Error {
       : Error(list_unsupported(missing)) {}
 };
 
+// With --sync-bn: the sums over replicas that a micro-batch's statistics need, by sync_statistics.
+struct SharedStatistics {
+  std::vector<std::string> sums;    // values that are there once a sum is, in the order of the sums
+  std::vector<size_t> sums_before;  // of each gradient: sums that are started before it is complete
+  bool any() const { return !sums.empty(); }
+};
+
 // What passes hand to each other beside the graph. Values are named, not pointed to: passes may
 // rebuild them.
 struct PassContext {
@@ -75,7 +82,9 @@ struct PassContext {
   // that is 1 where the step has samples: by accumulate_gradients.
   std::vector<std::pair<std::string, std::string>> statistics;
   std::string replicas_with_samples;
-  int64_t least_rows = 1;             // that a micro-batch must have, by apply_mode
+  SharedStatistics shared_statistics;  // where there are any, running statistics agree as they are
+  // That a micro-batch must have, by apply_mode; over all replicas where they share statistics.
+  int64_t least_rows = 1;
   std::string loss_sum, loss_weight;  // by append_loss
   std::string correct, correct_top5;  // rows with the right class (class losses), by append_loss
   std::string logits;                 // what the loss reads, by append_loss

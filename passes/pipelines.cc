@@ -45,6 +45,7 @@ const Pipeline& training_pipeline() {
       {"prune_outputs", "before the gradients exist, which inherit what is skipped"},
       {"build_backward", "gradients graph to graph, only on paths that need one"},
       {"eliminate_common", "gradient rules recompute shared terms; merge them before accumulation"},
+      {"sync_statistics", "before accumulation, while every plan still has the same nodes"},
       {"accumulate_gradients", "after the gradients exist, before anything consumes them"},
       {"insert_all_reduce", "sums what the micro-batches added up, once per step"},
       {"append_optimizer", "consumes the accumulated gradients"},

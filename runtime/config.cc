@@ -121,6 +121,7 @@ SessionOptions session_options(const Flags& flags) {
   pipeline.dropout = !flags.no_dropout;
   pipeline.respect_training_mode = flags.respect_training_mode;
   pipeline.sample_variance = flags.bn_variance == "sample";
+  pipeline.sync_statistics = flags.sync_bn;
   pipeline.loss = loss_options(flags);
   pipeline.optimizer = optimizer_options(flags);
   pipeline.reduce = reduce_options(flags);

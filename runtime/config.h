@@ -51,6 +51,7 @@ struct Flags {
 
   std::vector<std::string> freeze, train;
   std::string bn_variance = "population";
+  bool sync_bn = false;
   bool respect_training_mode = false, no_dropout = false, keep_training_form = false;
 
   uint64_t seed = 0;

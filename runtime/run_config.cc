@@ -183,6 +183,7 @@ const std::vector<Setting>& settings() {
       setting("--freeze", &Flags::freeze, kRefused),
       setting("--train", &Flags::train, kRefused),
       setting("--bn-variance", &Flags::bn_variance, kNoticed),
+      setting("--sync-bn", &Flags::sync_bn, kNoticed),
       setting("--respect-training-mode", &Flags::respect_training_mode, kNoticed),
       setting("--no-dropout", &Flags::no_dropout, kNoticed),
       setting("--seed", &Flags::seed, kRefused),

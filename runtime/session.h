@@ -107,6 +107,7 @@ class Session {
   // Lines for the user, each once: stale shapes, bypassed Softmax, ...
   const std::vector<std::string>& notices() const { return notices_; }
   void add_notices(const std::vector<std::string>& lines);
+  bool shares_statistics() const;  // of micro-batches, over all replicas: --sync-bn
   int replicas() const { return replicas_->size(); }
   int threads() const { return replicas_->threads(); }           // in all
   std::string device_name() const { return replicas_->name(); }  // of all, for people
@@ -218,6 +219,8 @@ class Session {
   // A plan with its memory, new states and executors on every replica.
   std::unique_ptr<Loaded> load(const PlanKey& key, passes::PassContext context);
   std::vector<std::vector<Run>> runs_of(const Cut& whole_cut);  // of a step, by replica
+  size_t micro_batches_of(const Cut& cut, size_t replica) const;
+  static void check_shared_rows(const Cut& cut, const std::vector<std::vector<Run>>& runs);
   Fed feed(const Run& run, const Batch& batch, double lr) const;
   void execute(const Run& run, int replica, ops::Communicator* communicator, const Batch& batch,
                double lr) const;
@@ -229,7 +232,11 @@ class Session {
                                       const StepResult& result);
   std::string first_non_finite(const Batch& batch, const std::vector<std::vector<Run>>& runs);
   std::string first_non_finite_sample(const Batch& batch, const Run& run) const;
-  std::string first_non_finite_node(const Batch& batch, const Run& run);
+  struct Found {
+    size_t run = 0;  // index
+    std::string text;
+  };
+  Found first_non_finite_node(const Batch& batch, const std::vector<Run>& together);
   void check_log_probabilities(const graph::Value& scores);
 
   std::shared_ptr<const graph::Model> model_;

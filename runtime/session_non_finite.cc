@@ -57,19 +57,37 @@ void Session::report_non_finite(const Batch& batch, const std::vector<std::vecto
 
 std::string Session::first_non_finite(const Batch& batch,
                                       const std::vector<std::vector<Run>>& runs) {
+  // Micro-batches that share statistics can only be replayed together.
+  std::vector<std::vector<std::pair<size_t, size_t>>> rounds;  // of replica and micro-batch
   for (size_t r = 0; r < runs.size(); ++r) {
     for (size_t i = 0; i < runs[r].size(); ++i) {
-      if (runs[r][i].rows == 0) continue;
-      std::string place = first_non_finite_sample(batch, runs[r][i]);
-      if (place.empty()) place = first_non_finite_node(batch, runs[r][i]);
-      if (place.empty()) continue;
-      return fmt::format("{} (replica {}, micro-batch {} of {})", place, r, i + 1, runs[r].size());
+      if (shares_statistics()) {
+        rounds.resize(runs[r].size());
+        rounds[i].emplace_back(r, i);
+      } else if (runs[r][i].rows > 0) {
+        rounds.push_back({{r, i}});
+      }
     }
+  }
+  for (const auto& round : rounds) {
+    std::vector<Run> together;
+    for (const auto& [r, i] : round) together.push_back(runs[r][i]);
+    Found found;
+    for (; found.run < together.size(); ++found.run) {
+      found.text = first_non_finite_sample(batch, together[found.run]);
+      if (!found.text.empty()) break;
+    }
+    if (found.text.empty()) found = first_non_finite_node(batch, together);
+    if (found.text.empty()) continue;
+    const auto& [r, i] = round[found.run];
+    return fmt::format("{} (replica {}, micro-batch {} of {})", found.text, r, i + 1,
+                       runs[r].size());
   }
   return "what all micro-batches and replicas add up to";
 }
 
 std::string Session::first_non_finite_sample(const Batch& batch, const Run& run) const {
+  if (run.rows == 0) return "";
   for (const auto& [name, tensor] : batch.inputs) {
     if (!graph::is_floating(tensor.dtype()) || tensor.numel() == 0) continue;
     const int64_t per_row = tensor.numel() / rows_of(batch);
@@ -84,23 +102,53 @@ std::string Session::first_non_finite_sample(const Batch& batch, const Run& run)
 }
 
 // As the first of several micro-batches it only writes accumulators: alone it may be finite, and an
-// update would be taken.
-std::string Session::first_non_finite_node(const Batch& batch, const Run& run) {
-  const PlanKey key{Kind::kTrain, MicroBatch::kFirst, run.rows, ""};
-  passes::PassContext context = context_for(key);
-  context.options.block = 0;  // an observer sees whole values in the usual layout
-  context.options.lanes = 0;
-  const std::unique_ptr<Loaded> loaded = load(key, std::move(context));
-  std::string found;
-  loaded->executors[0]->set_observer(
-      [&](const passes::Step& step, const std::vector<const void*>& outputs) {
-        for (size_t i = 0; i < outputs.size() && found.empty(); ++i) {
-          if (outputs[i] != nullptr && !all_finite(outputs[i], step.output_types[i])) {
-            found = fmt::format("output {} of node {}", i, step.node->label());
+// update would be taken. Of what several runs find, the earliest step counts: from there it spreads
+// through their statistics.
+Session::Found Session::first_non_finite_node(const Batch& batch,
+                                              const std::vector<Run>& together) {
+  std::map<int64_t, std::unique_ptr<Loaded>> loaded;  // by rows
+  for (const Run& run : together) {
+    if (loaded.contains(run.rows)) continue;
+    const PlanKey key{Kind::kTrain, run.rows > 0 ? MicroBatch::kFirst : MicroBatch::kNoneFirst,
+                      run.loaded->context.options.batch, ""};
+    passes::PassContext context = context_for(key);
+    context.options.block = 0;  // an observer sees whole values in the usual layout
+    context.options.lanes = 0;
+    loaded[run.rows] = load(key, std::move(context));
+  }
+  struct Seen {
+    size_t steps = 0, first = SIZE_MAX;
+    std::string text;
+  };
+  std::vector<Seen> seen(together.size());
+  const auto replay = [&](size_t i, ops::Communicator* communicator) {
+    Run run = together[i];
+    run.loaded = loaded.at(run.rows).get();
+    run.loaded->executors[i]->set_observer(
+        [&own = seen[i]](const passes::Step& step, const std::vector<const void*>& outputs) {
+          ++own.steps;
+          for (size_t o = 0; o < outputs.size() && own.text.empty(); ++o) {
+            if (outputs[o] == nullptr || all_finite(outputs[o], step.output_types[o])) continue;
+            own.text = fmt::format("output {} of node {}", o, step.node->label());
+            own.first = own.steps;
           }
-        }
-      });
-  execute({loaded.get(), run.first_row, run.rows}, 0, nullptr, batch, 0.0);
+        });
+    execute(run, static_cast<int>(i), communicator, batch, 0.0);
+  };
+  if (together.size() == 1) {
+    replay(0, nullptr);
+  } else {
+    replicas_->run("replaying", [&](int replica, ops::Communicator* communicator) {
+      replay(static_cast<size_t>(replica), communicator);
+    });
+  }
+  Found found;
+  size_t first = SIZE_MAX;
+  for (size_t i = 0; i < together.size(); ++i) {
+    if (together[i].rows == 0 || seen[i].first >= first) continue;
+    first = seen[i].first;
+    found = {i, seen[i].text};
+  }
   return found;
 }
 

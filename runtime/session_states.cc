@@ -76,7 +76,8 @@ void Session::restore(const NamedTensors& values, int64_t steps) {
 namespace {
 
 std::string plan_name(passes::MicroBatch micro_batch, int64_t rows) {
-  constexpr const char* kNames[] = {"only", "first", "middle", "last", "none"};
+  constexpr const char* kNames[] = {"only", "first",      "middle",      "last",
+                                    "none", "none first", "none middle", "none last"};
   return fmt::format("{} {}", kNames[static_cast<size_t>(micro_batch)], rows);
 }
 

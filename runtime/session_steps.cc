@@ -98,11 +98,14 @@ void Session::execute(const Run& run, int replica, ops::Communicator* communicat
 
 namespace {
 
-// Which plan runs part `i` of a replica's `count` micro-batches.
-MicroBatch micro_batch_of(size_t i, size_t count) {
-  if (count == 1) return MicroBatch::kOnly;
-  if (i == 0) return MicroBatch::kFirst;
-  return i + 1 == count ? MicroBatch::kLast : MicroBatch::kMiddle;
+// Which plan runs part `i` of `count` micro-batches of a replica that has samples in `own` of them.
+MicroBatch micro_batch_of(size_t i, size_t own, size_t count) {
+  using enum MicroBatch;
+  const bool samples = i < own;
+  if (count == 1) return samples ? kOnly : kNone;
+  if (i == 0) return samples ? kFirst : kNoneFirst;
+  if (i + 1 < count) return samples ? kMiddle : kNoneMiddle;
+  return samples ? kLast : kNoneLast;
 }
 
 // Without the micro-batches that have no samples: there is nothing to compute for them.
@@ -142,18 +145,48 @@ std::vector<std::vector<Session::Run>> Session::runs_of(const Cut& whole_cut) {
   std::vector<std::vector<Run>> runs(cut.size());
   int64_t row = 0;
   for (size_t r = 0; r < cut.size(); ++r) {
-    for (size_t i = 0; i < cut[r].size(); ++i) {
-      const MicroBatch micro_batch = micro_batch_of(i, cut[r].size());
-      runs[r].push_back({&plan_for({Kind::kTrain, micro_batch, cut[r][i], ""}), row, cut[r][i]});
+    runs[r].resize(micro_batches_of(cut, r));
+    for (size_t i = 0; i < runs[r].size(); ++i) {
+      runs[r][i].first_row = row;
+      if (i >= cut[r].size()) continue;
+      const MicroBatch micro_batch = micro_batch_of(i, cut[r].size(), runs[r].size());
+      runs[r][i] = {&plan_for({Kind::kTrain, micro_batch, cut[r][i], ""}), row, cut[r][i]};
       row += cut[r][i];
     }
   }
   // Last: a plan without a forward pass must not be the one that decides for the session.
-  for (std::vector<Run>& own : runs) {
-    if (!own.empty()) continue;
-    own.push_back({&plan_for({Kind::kTrain, MicroBatch::kNone, rows_of_none, ""}), row, 0});
+  for (size_t r = 0; r < cut.size(); ++r) {
+    for (size_t i = cut[r].size(); i < runs[r].size(); ++i) {
+      const MicroBatch micro_batch = micro_batch_of(i, cut[r].size(), runs[r].size());
+      runs[r][i].loaded = &plan_for({Kind::kTrain, micro_batch, rows_of_none, ""});
+    }
   }
+  if (shares_statistics()) check_shared_rows(cut, runs);
   return runs;
+}
+
+bool Session::shares_statistics() const {
+  return options_.pipeline.sync_statistics && replicas() > 1;
+}
+
+// Of a replica in a step; where statistics are shared all take part in all.
+size_t Session::micro_batches_of(const Cut& cut, size_t replica) const {
+  size_t count = std::max<size_t>(cut[replica].size(), 1);
+  for (const auto& parts : cut) {
+    if (shares_statistics()) count = std::max(count, parts.size());
+  }
+  return count;
+}
+
+void Session::check_shared_rows(const Cut& cut, const std::vector<std::vector<Run>>& runs) {
+  const std::vector<int64_t> rows = rows_over_replicas(cut);
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (rows[i] >= runs[0][i].loaded->context.least_rows) continue;
+    throw Error(
+        "micro-batch {} of {} has {} row over all replicas, one value per channel of a "
+        "BatchNormalization, which always normalises to zero; cut the batch into larger parts",
+        i + 1, rows.size(), rows[i]);
+  }
 }
 
 void Session::prepare_training(const std::vector<Cut>& cuts) {

@@ -8,7 +8,9 @@ namespace sardonyx::runtime {
 
 bool join_singles(Session& session, const std::vector<int64_t>& batches, CutOptions& cut) {
   const bool cuts_single = std::ranges::any_of(batches, [&](int64_t batch) {
-    return std::ranges::any_of(cut_batch(batch, cut),
+    Cut pieces = cut_batch(batch, cut);
+    if (session.shares_statistics()) pieces = {rows_over_replicas(pieces)};
+    return std::ranges::any_of(pieces,
                                [](const auto& parts) { return std::ranges::count(parts, 1) > 0; });
   });
   if (cut.baked > 0 || !cuts_single || session.examine(2).least_rows < 2) return false;

@@ -47,7 +47,8 @@ void check_files(const Flags& flags) {
 void advise(const Flags& flags, const TrainerOptions& options) {
   if (options.batch.cut.replicas == 1) {
     for (const auto& [flag, set] : {std::pair{"--reduce-dtype", flags.reduce_dtype != "f32"},
-                                    {"--check-replicas", flags.check_replicas > 0}}) {
+                                    {"--check-replicas", flags.check_replicas > 0},
+                                    {"--sync-bn", flags.sync_bn}}) {
       if (set) support::notice("{} does nothing here: there is one replica", flag);
     }
   }

@@ -148,6 +148,8 @@ void check_count(ModeContext& mode) {
   const int64_t positions = batch_norm::positions_of(x);
   const bool rows = carries_batch(node, node.input(kX));
   if (rows && positions == 1) mode.require_rows(2);
+  // What other replicas have counts, too, and isn't known here.
+  if (mode.statistics_of() == StatisticsOf::kAllReplicas) return;
   if (x.dims[0].value * positions != 1) return;
   throw ConstraintError(
       "C4",

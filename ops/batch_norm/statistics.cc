@@ -191,6 +191,7 @@ OpDef moments() {
   OpDef op = own("BatchNormMoments", "Mean and population variance from sums.", {{"sums"}},
                  {{"mean"}, {"var"}, {"count"}});
   op.infer = infer_moments;
+  op.shared_sums = {0};
   return op;
 }
 
@@ -245,6 +246,7 @@ OpDef grad_data() {
   op.attributes = {epsilon_attribute()};
   op.infer = infer_grad_data;
   op.batch = rows_of_gradient;
+  op.shared_sums = {5, 6};
   return op;
 }
 

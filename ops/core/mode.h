@@ -13,6 +13,8 @@ namespace sardonyx::ops {
 // What a running variance keeps of a batch of N values: their variance, or N / (N - 1) times
 // that.
 enum class StoredVariance : uint8_t { kPopulation, kSample };
+// Over whose rows the statistics of a micro-batch are taken: --sync-bn takes all replicas'.
+enum class StatisticsOf : uint8_t { kReplica, kAllReplicas };
 // What the pass knows of the graph around the node. All may be empty.
 struct ModeSurroundings {
   std::function<bool(const Value*)> frozen;
@@ -20,6 +22,7 @@ struct ModeSurroundings {
   std::function<void(std::string)> notice;
   std::function<void(int64_t)> require_rows;
   StoredVariance stored_variance = StoredVariance::kPopulation;
+  StatisticsOf statistics_of = StatisticsOf::kReplica;
 };
 
 class ModeContext {
@@ -44,6 +47,7 @@ class ModeContext {
   // --respect-training-mode: the node's own training_mode decides.
   bool respect_file() const { return respect_file_; }
   StoredVariance stored_variance() const { return surroundings_.stored_variance; }
+  StatisticsOf statistics_of() const { return surroundings_.statistics_of; }
   // The user has frozen the tensors of the file that the value is computed from.
   bool frozen(const Value* value) const {
     return surroundings_.frozen && surroundings_.frozen(value);
@@ -55,7 +59,8 @@ class ModeContext {
   void notice(std::string line) {
     if (surroundings_.notice) surroundings_.notice(std::move(line));
   }
-  // The node can't be trained with fewer rows in a micro-batch.
+  // The node can't be trained with fewer rows in a micro-batch (over all replicas, where their
+  // statistics are shared).
   void require_rows(int64_t rows) {
     if (surroundings_.require_rows) surroundings_.require_rows(rows);
   }

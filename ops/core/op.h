@@ -141,6 +141,8 @@ struct OpDef {
   // Output 0 consists of the inputs: element of output 0 at which each begins; null: it doesn't.
   // The planner puts inputs where they belong when it can, the kernel moves the rest.
   std::function<std::vector<int64_t>(const Node&)> joins_at;
+  // Inputs that are sums over the rows of a micro-batch: with --sync-bn over those of all replicas.
+  std::vector<int> shared_sums;
   // The outputs depend on the types of the inputs only (Shape, Size).
   bool reads_only_shapes = false;
   // Output 0 stands in the attributes (Constant): any of its attribute forms -> the tensor, strings

@@ -142,6 +142,15 @@ int64_t rows_in(const BatchCut& cut) {
   return rows;
 }
 
+std::vector<int64_t> rows_over_replicas(const BatchCut& cut) {
+  std::vector<int64_t> rows;
+  for (const auto& sizes : cut) {
+    rows.resize(std::max(rows.size(), sizes.size()));
+    for (size_t i = 0; i < sizes.size(); ++i) rows[i] += sizes[i];
+  }
+  return rows;
+}
+
 int64_t largest_micro_batch(const BatchCut& cut) {
   int64_t largest = 0;
   for (const auto& sizes : cut) {

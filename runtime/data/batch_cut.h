@@ -38,6 +38,8 @@ struct CutOptions {
 BatchCut cut_batch(int64_t batch, const CutOptions& options);
 
 int64_t rows_in(const BatchCut& cut);
+// Of each micro-batch, all replicas together.
+std::vector<int64_t> rows_over_replicas(const BatchCut& cut);
 int64_t largest_micro_batch(const BatchCut& cut);
 
 // Rows [begin, begin + count) of a global batch.

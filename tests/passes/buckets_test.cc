@@ -117,6 +117,17 @@ TEST(Buckets, a_full_bucket_is_followed_by_the_next) {
   EXPECT_EQ(members_of(*plan).in_place, 11);
 }
 
+std::string order_of_sums(const Plan& plan) {
+  std::string order;
+  for (const Region& region : plan.regions) {
+    for (const Step& step : region.steps) {
+      if (step.node->op != "AllReduce") continue;
+      order += step.node->output(0)->name + step.node->output(0)->type.str() + " ";
+    }
+  }
+  return order;
+}
+
 // One replica may run all three in one step, with and without blocks: sums are matched by order.
 TEST(Buckets, sums_start_in_the_same_order_in_every_plan) {
   for (const int64_t block : {0, 16}) {
@@ -124,18 +135,60 @@ TEST(Buckets, sums_start_in_the_same_order_in_every_plan) {
     for (const MicroBatch micro_batch : {MicroBatch::kOnly, MicroBatch::kLast, MicroBatch::kNone}) {
       for (const graph::DType wire : {graph::DType::kUndefined, graph::DType::kBFloat16}) {
         const auto plan = hard_plan(micro_batch, block, wire);
-        std::string order;
-        for (const Region& region : plan->regions) {
-          for (const Step& step : region.steps) {
-            if (step.node->op == "AllReduce") {
-              order += step.node->output(0)->name + step.node->output(0)->type.str() + " ";
-            }
-          }
-        }
+        const std::string order = order_of_sums(*plan);
         const bool rounded = wire != graph::DType::kUndefined;
         EXPECT_EQ(std::count(order.begin(), order.end(), '/'), rounded ? 6 : 5) << order;
         if (orders[rounded].empty()) orders[rounded] = order;
         EXPECT_EQ(order, orders[rounded]);
+      }
+    }
+  }
+}
+
+std::unique_ptr<Plan> synced_plan(MicroBatch micro_batch, int64_t batch, int64_t block) {
+  auto graph = graph::parse(R"(<ir_version: 8, opset_import: ["" : 15], batch: N>
+net (float[N,2,6,6] x) => (float[N,3] y)
+<float[4,2,3,3] w0 = {...}, float[4] s0 = {...}, float[4] b0 = {...}, float[4] m0 = {...}, float[4] v0 = {...},
+ float[5,4,3,3] w1 = {...}, float[5] s1 = {...}, float[5] b1 = {...}, float[5] m1 = {...}, float[5] v1 = {...},
+ float[3,20] w2 = {...}> {
+  a = Conv(x, w0)
+  b = BatchNormalization(a, s0, b0, m0, v0)
+  c = Conv(b, w1)
+  d = BatchNormalization(c, s1, b1, m1, v1)
+  f = Flatten(d)
+  y = Gemm<transB = 1>(f, w2)
+})");
+  set_origins(*graph);
+  PassContext context;
+  const NullTarget target(2);
+  context.target = &target;
+  context.options.batch = batch;
+  context.options.block = block;
+  context.options.micro_batch = micro_batch;
+  context.options.sync_statistics = true;
+  context.options.reduce = {.replicas = 2, .bucket_bytes = 1, .first_bucket_bytes = 1};
+  run_pipeline(*graph, context, training_pipeline());
+  StateTable states;
+  return lower(std::move(graph), context, states);
+}
+
+TEST(Buckets, are_woven_into_the_sums_of_shared_statistics_alike_in_every_plan) {
+  const std::string forward = "sync/b/sums/sumdouble[12] sync/d/sums/sumdouble[15] ";
+  const std::string whole = forward +
+                            "bucket0/sumfloat[60] sync/dbias/sumdouble[13] bucket1/sumfloat[5] "
+                            "bucket2/sumfloat[5] bucket3/sumfloat[180] "
+                            "sync/dbias.1/sumdouble[12] bucket4/sumfloat[4] bucket5/sumfloat[4] "
+                            "bucket6/sumfloat[113] ";
+  for (const int64_t block : {0, 16}) {
+    for (const int64_t batch : {1, 32, 61}) {
+      for (const MicroBatch m :
+           {MicroBatch::kOnly, MicroBatch::kLast, MicroBatch::kNone, MicroBatch::kNoneLast}) {
+        EXPECT_EQ(order_of_sums(*synced_plan(m, batch, block)), whole);
+      }
+      for (const MicroBatch m : {MicroBatch::kFirst, MicroBatch::kMiddle, MicroBatch::kNoneFirst,
+                                 MicroBatch::kNoneMiddle}) {
+        EXPECT_EQ(order_of_sums(*synced_plan(m, batch, block)),
+                  forward + "sync/dbias/sumdouble[13] sync/dbias.1/sumdouble[12] ");
       }
     }
   }

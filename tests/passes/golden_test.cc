@@ -53,11 +53,15 @@ std::vector<std::string> split(const std::string& text, const char* separators) 
 
 void set_option(Golden& golden, const std::string& key, const std::string& value) {
   PipelineOptions& options = golden.options;
-  static const std::map<std::string, MicroBatch> kMicroBatches = {{"only", MicroBatch::kOnly},
-                                                                  {"first", MicroBatch::kFirst},
-                                                                  {"middle", MicroBatch::kMiddle},
-                                                                  {"last", MicroBatch::kLast},
-                                                                  {"none", MicroBatch::kNone}};
+  static const std::map<std::string, MicroBatch> kMicroBatches = {
+      {"only", MicroBatch::kOnly},
+      {"first", MicroBatch::kFirst},
+      {"middle", MicroBatch::kMiddle},
+      {"last", MicroBatch::kLast},
+      {"none", MicroBatch::kNone},
+      {"none_first", MicroBatch::kNoneFirst},
+      {"none_middle", MicroBatch::kNoneMiddle},
+      {"none_last", MicroBatch::kNoneLast}};
   if (key == "batch") {
     options.batch = std::stoll(value);
   } else if (key == "mode") {
@@ -68,6 +72,8 @@ void set_option(Golden& golden, const std::string& key, const std::string& value
     options.micro_batch = kMicroBatches.at(value);
   } else if (key == "replicas") {
     options.reduce.replicas = std::stoi(value);
+  } else if (key == "sync") {
+    options.sync_statistics = value == "on";
   } else if (key == "wire") {
     options.reduce.wire = graph::dtype_from_name(value);
   } else if (key == "first_bucket_bytes") {

@@ -121,7 +121,6 @@ TEST_F(CliErrors, usage_is_code_2_and_names_what_is_near) {
 
 TEST_F(CliErrors, what_is_not_built_is_refused_by_name) {
   const std::pair<const char*, const char*> cases[] = {
-      {"--sync-bn", "--sync-bn: statistics over all replicas are not built yet"},
       {"--devices cuda:0", "--devices cuda: not built yet; there is cpu"},
       {"--optimizer adagrad", "--optimizer adagrad: not built yet; there is sgd, adam, adamw"},
       {"--dtype bf16", "--dtype bf16: not built yet; there is f32, f64"},

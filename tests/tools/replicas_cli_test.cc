@@ -54,6 +54,7 @@ TEST_F(ReplicasCli, numbers_that_contradict_each_other_are_usage_errors) {
 TEST_F(ReplicasCli, what_only_several_replicas_do_is_a_notice_with_one) {
   expect("--reduce-dtype bf16", 0, "--reduce-dtype does nothing here: there is one replica");
   expect("--check-replicas 2", 0, "--check-replicas does nothing here: there is one replica");
+  expect("--sync-bn", 0, "--sync-bn does nothing here: there is one replica");
   const Outcome two = run("train net.onnx --data synthetic:64 --replicas 2 --reduce-dtype bf16");
   EXPECT_FALSE(has(two.err, "does nothing here")) << two.err;
 }
