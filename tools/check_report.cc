@@ -65,12 +65,16 @@ std::string table(const CheckReport& report, bool all) {
 
 std::string batch_norm_text(const CheckReport& report) {
   std::string text = fmt::format("  {} BatchNormalization", report.batch_norms);
-  if (report.batch_norms == 0 && report.producer != "sardonyx") {
-    text += " (if your network has some, the export folded them: docs/exporters.md)";
-  } else if (report.batch_norms > 0) {
+  if (report.batch_norms > 0) {
     text += fmt::format(
         " ({} in training form): trained with batch statistics, evaluated with running ones",
         report.batch_norms_in_training_form);
+    if (!report.folded_batch_norms.empty()) text += "\n  others";
+  }
+  if (!report.folded_batch_norms.empty()) {
+    text += fmt::format(": {} (docs/exporters.md)", report.folded_batch_norms);
+  } else if (report.batch_norms == 0 && report.convolutions > 0 && report.producer != "sardonyx") {
+    text += " (if your network has some, the export folded them: docs/exporters.md)";
   }
   text += fmt::format("\n  {} Dropout{}\n", report.dropouts,
                       report.dropouts > 0 ? ": active in training only" : "");
@@ -192,6 +196,7 @@ void describe_graph(const graph::Graph& graph, CheckReport& report) {
   for (const graph::Node& node : graph.nodes()) {
     ++report.nodes;
     report.dropouts += node.is("", "Dropout");
+    report.convolutions += node.is("", "Conv") || node.is("", "ConvTranspose");
     if (!node.is("", "BatchNormalization")) continue;
     ++report.batch_norms;
     const bool training = node.get_int("training_mode", 0) != 0 || node.num_outputs() > 1;
@@ -247,6 +252,8 @@ std::string report_json(const CheckReport& report) {
   json["rows"] = report.rows;
   json["batch_normalizations"] = report.batch_norms;
   json["batch_normalizations_in_training_form"] = report.batch_norms_in_training_form;
+  json["folded_batch_normalizations"] =
+      report.folded_batch_norms.empty() ? Json() : Json(report.folded_batch_norms);
   json["dropouts"] = report.dropouts;
   if (report.memory) {
     json["memory"] = {{"state_bytes", report.memory->state_bytes},

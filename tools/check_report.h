@@ -17,8 +17,9 @@ struct CheckReport {
   std::string model, producer;
   std::vector<std::string> inputs, outputs;  // "input  float[N,1,28,28]"
   std::vector<int64_t> sample_shape;         // of the first input; -1: open
-  int64_t nodes = 0, batch_norms = 0, dropouts = 0;
+  int64_t nodes = 0, convolutions = 0, batch_norms = 0, dropouts = 0;
   int64_t batch_norms_in_training_form = 0;
+  std::string folded_batch_norms;            // what the export did with others; "": unknown
   std::vector<std::string> unusual_momenta;  // "bn1: 1"
 
   int64_t baked_rows = -1, batch = 0, rows = 0;  // rows: of a micro-batch

@@ -13,6 +13,7 @@
 #include "tools/check_report.h"
 #include "tools/command.h"
 #include "tools/flags.h"
+#include "tools/folded_batch_norm.h"
 #include "tools/streams.h"
 
 namespace sardonyx::tools {
@@ -30,6 +31,7 @@ CheckReport examine(const CheckFlags& flags) {
   CheckReport report;
   report.model = flags.shared.model;
   report.producer = session->model().skeleton().producer_name();
+  report.folded_batch_norms = describe(folded_batch_norm(session->model().skeleton()));
   report.baked_rows = runtime::baked_rows(*session);
   describe_graph(session->imported(), report);
   auto setup = runtime::batch_setup(flags.shared, report.baked_rows);
