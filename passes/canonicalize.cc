@@ -1,6 +1,8 @@
 // canonicalize: each room brings its accepted opset forms to the newest one. Unknown operators are
 // left alone; infer_shapes lists them. A node that a room refuses is left as it is and becomes a
-// fault.
+// fault. A node without outputs, which nothing can read, goes.
+#include <algorithm>
+
 #include "ops/core/normalize.h"
 #include "passes/node_opset.h"
 #include "passes/pass.h"
@@ -12,16 +14,18 @@ bool canonicalize(graph::Graph& graph, PassContext& context) {
   std::vector<graph::Node*> nodes;
   for (graph::Node& node : graph.nodes()) nodes.push_back(&node);
   for (graph::Node* node : nodes) {
+    if (std::ranges::all_of(node->outputs(), [](const auto* value) { return value == nullptr; })) {
+      graph.remove(node);
+      continue;
+    }
     if (node->domain == "ai.onnx") node->domain.clear();
-    const ops::OpDef* op = ops::OpRegistry::get().find(*node);
     const auto of_graph = graph.opsets.find(node->domain);
     const int64_t opset =
         node->get_int(kOpsetOfNode, of_graph == graph.opsets.end() ? 1 : of_graph->second);
     node->attributes.erase(kOpsetOfNode);
-    if (op == nullptr || !op->normalize) continue;
-    ops::NormalizeContext form(*node, opset);
     context.collect_fault(*node, [&] {
-      with_context([&] { return "reading node " + node->label(); }, [&] { op->normalize(form); });
+      with_context([&] { return "reading node " + node->label(); },
+                   [&] { ops::normalize_node(*node, opset); });
     });
   }
   return !nodes.empty();

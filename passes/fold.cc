@@ -66,11 +66,14 @@ bool Folder::fold(Node& node) {
 // Counts what it grants.
 bool Folder::affords(const Node& node) {
   size_t bytes = 0;
+  bool wanted = false;
   for (const Value* value : node.outputs()) {
     if (value == nullptr) continue;
+    wanted = true;
     if (!value->type.is_static() || value->type.numel() > kMaxFoldedElements) return false;
     bytes += value->type.bytes();
   }
+  if (!wanted) return false;
   const ops::OpDef& op = ops::OpRegistry::get().at(node);
   const double flops = op.flops ? op.flops(ops::KernelRequest::of(node)) : 0.0;
   if (bytes > bytes_left_ || flops > flops_left_) return false;

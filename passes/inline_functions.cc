@@ -32,6 +32,7 @@ class Inliner {
   Inliner(Graph& graph, const PassContext& context) : graph_(graph), context_(context) {}
 
   bool run() {
+    for (Node& node : graph_.nodes()) drop_note(node);
     if (context_.functions == nullptr || context_.functions->empty()) return false;
     const auto labels = graph::call_labels(graph_, *context_.functions);
     std::vector<Node*> nodes;
@@ -47,6 +48,9 @@ class Inliner {
   }
 
  private:
+  // The note is ours: no file can say it.
+  static void drop_note(Node& node) { node.attributes.erase(kOpsetOfNode); }
+
   void expand(Node* call, const Function& function, const std::string& path, int depth) {
     if (depth > kMaxDepth) {
       throw Error("node {}: functions call each other more than {} deep", call->label(), kMaxDepth);
@@ -117,10 +121,11 @@ class Inliner {
     copy->name = body_node.name.empty() ? "" : path + "/" + body_node.name;
     copy->origin = body_node.origin;
     copy->origin.path = path;
-    keep_opset(*copy, function);
     for (const auto& [name, attribute] : body_node.attributes) {
       copy_attribute(*copy, name, attribute, call, function);
     }
+    drop_note(*copy);
+    keep_opset(*copy, function);
     for (int i = 0; i < body_node.num_outputs(); ++i) {
       const Value* from = body_node.output(i);
       if (from == nullptr) continue;

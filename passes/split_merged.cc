@@ -88,7 +88,9 @@ class Splitter {
           "function call {}; inline the functions of the model first",
           value->name, node.origin.path);
     }
-    const std::string label = node.name.empty() ? node.output(0)->name : node.name;
+    // A node that is a fault may lack its output.
+    const std::string unnamed = node.output(0) == nullptr ? node.op : node.output(0)->name;
+    const std::string label = node.name.empty() ? unnamed : node.name;
     Value* own = graph_.add_constant(
         graph::fresh_name(graph_, fmt::format("{}@{}:{}", value->name, label, use.index)),
         value->data);

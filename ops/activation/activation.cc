@@ -3,8 +3,8 @@
 // Relu       max(x, 0)                          ReluGrad(y, dy)         dy where y > 0, else 0
 // Sigmoid    1 / (1 + exp(-x))                  SigmoidGrad(y, dy)      dy y (1 - y)
 // Tanh       tanh(x)                            TanhGrad(y, dy)         dy (1 - y^2)
-// LeakyRelu  x where x >= 0, else alpha x       LeakyReluGrad(x, dy)    dy where x > 0, else alpha
-// dy Elu        x where x > 0, else                EluGrad(x, dy)          dy where x > 0, else
+// LeakyRelu  x where x >= 0, else alpha x       LeakyReluGrad(x, dy)    dy, alpha dy where x <= 0
+// Elu        x where x > 0, else                EluGrad(x, dy)          dy where x > 0, else
 //            alpha (exp(x) - 1)                                         dy alpha exp(x)
 // Selu       gamma Elu(x)                       SeluGrad(x, dy)         dy gamma Elu'(x)
 // Celu       alpha Elu(x / alpha) with alpha 1  CeluGrad(x, dy)         dy Elu'(x / alpha)
@@ -15,8 +15,8 @@
 //            (x + 0.044715 x^3))) / 2           GeluGrad(x, dy)         dy Gelu'(x)
 // Swish      x Sigmoid(alpha x)                 SwishGrad(x, dy)        dy Swish'(x)
 // Mish       x tanh(Softplus(x))                MishGrad(x, dy)         dy Mish'(x)
-// HardSwish  x max(0, min(1, x / 6 + 1 / 2))    HardSwishGrad(x, dy)    dy (x / 3 + 1 / 2) in [-3,
-// 3] HardSigmoid  max(0, min(1, alpha x + beta))   HardSigmoidGrad(y, dy)  dy alpha where 0 < y < 1
+// HardSwish  x max(0, min(1, x / 6 + 1 / 2))    HardSwishGrad(x, dy)    dy (x / 3 + 1 / 2), |x| < 3
+// HardSigmoid  max(0, min(1, alpha x + beta))   HardSigmoidGrad(y, dy)  dy alpha where 0 < y < 1
 // ThresholdedRelu  x where x > alpha, else 0    ThresholdedReluGrad(x, dy)  dy where x > alpha
 // Clip       min(max(x, min), max)              ClipGrad(x, dy, min, max)  dy where min <= x <= max
 //
@@ -44,17 +44,13 @@ namespace {
 using activation::Parameter;
 using Parameters = std::vector<Parameter>;
 
-void drop_consumed_inputs(NormalizeContext& c) { c.node().attributes.erase("consumed_inputs"); }
-
 void normalize_clip(NormalizeContext& c) {
-  drop_consumed_inputs(c);
   c.attribute_to_input("min", 1);
   c.attribute_to_input("max", 2);
 }
 
 // Selu-1 had fewer digits.
 void normalize_selu(NormalizeContext& c) {
-  drop_consumed_inputs(c);
   if (c.opset() >= 6) return;
   c.node().attributes.emplace("alpha", 1.6732);
   c.node().attributes.emplace("gamma", 1.0507);
@@ -193,7 +189,6 @@ OpDef forward(std::string name, std::string doc, std::vector<int> since, Gradien
   op.since = std::move(since);
   op.inputs = {{"X"}};
   op.outputs = {{"Y"}};
-  op.normalize = drop_consumed_inputs;
   op.infer = infer_floating;
   op.gradient = std::move(rule);
   op.batch = rows;

@@ -15,8 +15,7 @@
 //          infinite gradient, which is reported, not hidden. Abs has 0 at 0, 0^0 = 1 has 0. Mod has
 //          1 for a and - trunc(a / b) for b, at its jumps too.
 // Source   ONNX Add-14, Sub-14, Mul-14, Div-14, Pow-15, Mod-13, Sum-13, Mean-13, Neg-13, Abs-13,
-// Sqrt-13,
-//          Exp-13, Log-13, Reciprocal-13
+//          Sqrt-13, Exp-13, Log-13, Reciprocal-13
 #include "ops/core/broadcast.h"
 #include "ops/core/elementwise.h"
 #include "ops/core/gradient.h"
@@ -31,10 +30,9 @@ namespace {
 
 // --- Schema
 
-void normalize_unary(NormalizeContext& c) { c.node().attributes.erase("consumed_inputs"); }
-
 const AttributeDef kLegacyAttribute = {
-    kLegacyAxis, "int, private: axis of input 0 at which input 1 starts (opset < 7)"};
+    kLegacyAxis, "int, private: axis of input 0 at which input 1 starts (opset < 7)",
+    Writer::kRules};
 
 // --- Shape
 
@@ -47,8 +45,7 @@ void require_one_type(const InferContext& c) {
 
 void infer_numbers(InferContext& c) {
   require_one_type(c);
-  c.require(graph::is_floating(c.dtype(0)) || graph::is_integer(c.dtype(0)), "C2",
-            "input 0 is {}, expected numbers", graph::dtype_name(c.dtype(0)));
+  require_numbers(c, 0, "C2");
   infer_broadcast(c, c.dtype(0), 0, c.num_inputs() - 1, "C1");
 }
 
@@ -197,7 +194,6 @@ OpDef standard(const Entry& entry, std::vector<Port> inputs) {
   op.since = entry.since;
   op.inputs = std::move(inputs);
   op.outputs = {{"Y"}};
-  op.normalize = normalize_unary;
   op.infer = entry.infer;
   op.gradient = gradient(entry.rule);
   op.batch = broadcast_role;

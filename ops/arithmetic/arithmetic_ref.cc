@@ -4,6 +4,7 @@
 
 #include "ops/core/broadcast.h"
 #include "ops/core/dispatch.h"
+#include "ops/core/integers.h"
 #include "ops/core/kernel.h"
 #include "ops/core/refusals.h"
 
@@ -11,36 +12,22 @@ namespace sardonyx::ops {
 
 namespace {
 
-// Integers wrap around: computed unsigned, where that is defined.
-template <class T>
-using Wrapping = typename std::conditional_t<std::is_integral_v<T>, std::make_unsigned<T>,
-                                             std::type_identity<T>>::type;
-template <class T, class F>
-T wrapped(T a, T b, F f) {
-  if constexpr (std::is_integral_v<T>) {
-    using Wide = std::common_type_t<Wrapping<T>, unsigned>;
-    return static_cast<T>(f(static_cast<Wide>(a), static_cast<Wide>(b)));
-  } else {
-    return f(a, b);
-  }
-}
-
 struct Add {
   template <class T>
   T operator()(T a, T b) const {
-    return wrapped(a, b, [](auto x, auto y) { return x + y; });
+    return wrapped_sum(a, b);
   }
 };
 struct Sub {
   template <class T>
   T operator()(T a, T b) const {
-    return wrapped(a, b, [](auto x, auto y) { return x - y; });
+    return wrapped_difference(a, b);
   }
 };
 struct Mul {
   template <class T>
   T operator()(T a, T b) const {
-    return wrapped(a, b, [](auto x, auto y) { return x * y; });
+    return wrapped_product(a, b);
   }
 };
 struct Div {
@@ -49,7 +36,7 @@ struct Div {
     if constexpr (std::is_integral_v<T>) {
       if (b == 0) throw Error("integer division of {} by zero", a);
       if constexpr (std::is_signed_v<T>) {
-        if (b == T(-1)) return wrapped(T(0), a, [](auto x, auto y) { return x - y; });
+        if (b == T(-1)) return wrapped_negative(a);
       }
     }
     return static_cast<T>(a / b);
@@ -105,7 +92,43 @@ void run_mod(const KernelRequest& request, CpuContext& context) {
   run_binary<ModLikeDivisor>(request, context);
 }
 
-double pow_value(double x, double e, double) { return std::pow(x, e); }
+// By squaring: exact where the result fits, else wrapped. 1 and -1 alone have an inverse.
+template <class T, class E>
+T whole_power(T x, E e) {
+  if (e < 0) {
+    const bool odd = e % 2 != 0;
+    if (x == 0) throw Error("0 to the power of {} is no integer", e);
+    if (std::is_signed_v<T> && x == T(-1)) return odd ? x : T(1);
+    return x == T(1) ? x : T(0);
+  }
+  T y = 1;
+  for (auto left = static_cast<uint64_t>(e); left != 0; left >>= 1U, x = wrapped_product(x, x)) {
+    if ((left & 1U) != 0) y = wrapped_product(y, x);
+  }
+  return y;
+}
+
+template <class T, class E>
+T power(T x, E e) {
+  if constexpr (std::is_integral_v<T> && std::is_integral_v<E>) return whole_power(x, e);
+  return element_of<T>(std::pow(static_cast<double>(x), static_cast<double>(e)));
+}
+
+void run_pow(const KernelRequest& request, CpuContext& context) {
+  with_context([&] { return "running node " + request.node->label(); },
+               [&] {
+                 dispatch_number(request.in[0].dtype, [&]<class T>() {
+                   dispatch_number(request.in[1].dtype, [&]<class E>() {
+                     const BroadcastOffset x(request, 0), e(request, 1);
+                     const int64_t n = request.out[0].numel();
+                     for (int64_t i = 0; i < n; ++i) {
+                       context.out<T>(0)[i] = power(context.in<T>(0)[x(i)], context.in<E>(1)[e(i)]);
+                     }
+                   });
+                 });
+               });
+}
+
 double pow_grad_base(double x, double e, double dy) {
   return e == 0 ? 0 : dy * e * std::pow(x, e - 1);
 }
@@ -113,19 +136,18 @@ double pow_grad_exponent(double x, double e, double dy) {
   return x == 0 && e >= 0 ? 0 : dy * std::pow(x, e) * std::log(x);
 }
 
-// x, e or slope (of any number type) and, for the gradients, dy.
+// x, e or slope (of any number type), and dy.
 template <double (*kFunction)(double, double, double)>
-void run_with_numbers(const KernelRequest& request, CpuContext& context) {
-  const bool has_dy = request.in.size() == 3;
-  dispatch_number(request.in[0].dtype, [&]<class T>() {
+void run_gradient(const KernelRequest& request, CpuContext& context) {
+  dispatch_float(request.in[0].dtype, [&]<class T>() {
     dispatch_number(request.in[1].dtype, [&]<class E>() {
-      const BroadcastOffset x(request, 0), e(request, 1), dy(request, has_dy ? 2 : 0);
+      const BroadcastOffset x(request, 0), e(request, 1), dy(request, 2);
       const int64_t n = request.out[0].numel();
-      T* y = context.out<T>(0);
       for (int64_t i = 0; i < n; ++i) {
-        const double outer = has_dy ? static_cast<double>(context.in<T>(2)[dy(i)]) : 0;
-        y[i] = static_cast<T>(kFunction(static_cast<double>(context.in<T>(0)[x(i)]),
-                                        static_cast<double>(context.in<E>(1)[e(i)]), outer));
+        context.out<T>(0)[i] =
+            static_cast<T>(kFunction(static_cast<double>(context.in<T>(0)[x(i)]),
+                                     static_cast<double>(context.in<E>(1)[e(i)]),
+                                     static_cast<double>(context.in<T>(2)[dy(i)])));
       }
     });
   });
@@ -142,9 +164,7 @@ std::vector<BroadcastOffset> offsets_of(const KernelRequest& request) {
 struct Neg {
   template <class T>
   T operator()(T x) const {
-    return wrapped(T(0), x, [](auto zero, auto v) {
-      return std::is_integral_v<T> ? decltype(v)(zero - v) : -v;
-    });
+    return wrapped_negative(x);
   }
 };
 struct Abs {
@@ -268,12 +288,12 @@ void register_arithmetic_reference(KernelRegistry& kernels) {
   add(kernels, "", "Sub", run_binary<Sub>);
   add(kernels, "", "Mul", run_binary<Mul>);
   add(kernels, "", "Div", run_binary<Div>);
-  add(kernels, "", "Pow", run_with_numbers<pow_value>);
-  add(kernels, kDomain, "PowGradBase", run_with_numbers<pow_grad_base>);
-  add(kernels, kDomain, "PowGradExponent", run_with_numbers<pow_grad_exponent>);
+  add(kernels, "", "Pow", run_pow);
+  add(kernels, kDomain, "PowGradBase", run_gradient<pow_grad_base>);
+  add(kernels, kDomain, "PowGradExponent", run_gradient<pow_grad_exponent>);
   add(kernels, "", "Mod", run_mod);
   add(kernels, "", "PRelu", run_binary<PRelu>);
-  add(kernels, kDomain, "PReluGrad", run_with_numbers<prelu_gradient>);
+  add(kernels, kDomain, "PReluGrad", run_gradient<prelu_gradient>);
   for (const Extremum extremum : {Extremum::kMax, Extremum::kMin}) {
     const bool max = extremum == Extremum::kMax;
     add(kernels, "", max ? "Max" : "Min",

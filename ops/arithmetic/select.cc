@@ -11,7 +11,11 @@
 // Gradient summed over the broadcast axes; reads the operands, not y. Ties share evenly: Max(x, 0)
 //          has 1/2 at 0. PRelu has the slope at 0.
 // Source   ONNX Max-13, Min-13, PRelu-16
+#include <algorithm>
+
+#include "ops/core/axes.h"
 #include "ops/core/broadcast.h"
+#include "ops/core/elementwise.h"
 #include "ops/core/gradient.h"
 #include "ops/core/infer.h"
 #include "ops/core/normalize.h"
@@ -22,10 +26,7 @@ namespace {
 
 // --- Schema
 
-void drop_consumed_inputs(NormalizeContext& c) { c.node().attributes.erase("consumed_inputs"); }
-
 void normalize_prelu(NormalizeContext& c) {
-  drop_consumed_inputs(c);
   if (c.opset() < 7) c.node().attributes[kLegacyAxis] = int64_t{1};
 }
 
@@ -33,10 +34,8 @@ void normalize_prelu(NormalizeContext& c) {
 
 void infer_extremum(InferContext& c) {
   for (int i = 0; i < c.num_inputs(); ++i) {
-    const DType dtype = c.dtype(i);
-    c.require(graph::is_floating(dtype) || graph::is_integer(dtype), "C2",
-              "input {} is {}, expected numbers", i, graph::dtype_name(dtype));
-    c.require(dtype == c.dtype(0), "C2", "input {} has type {}, but input 0 has type {}", i,
+    require_numbers(c, i, "C2");
+    c.require(c.dtype(i) == c.dtype(0), "C2", "input {} has type {}, but input 0 has type {}", i,
               c.type(i).str(), c.type(0).str());
   }
   infer_broadcast(c, c.dtype(0), 0, c.num_inputs() - 1, "C1");
@@ -44,13 +43,10 @@ void infer_extremum(InferContext& c) {
 
 void infer_prelu(InferContext& c) {
   infer_extremum(c);
+  if (!c.wants(0)) return;
   const TensorType& x = c.type(0);
   const TensorType& y = c.node().output(0)->type;
-  bool fits = !x.ranked || !y.ranked || x.rank() == y.rank();
-  for (int axis = 0; fits && x.ranked && y.ranked && axis < x.rank(); ++axis) {
-    const Dim& dim = x.dims[axis];
-    fits = !dim.known() || !y.dims[axis].known() || dim.value == y.dims[axis].value;
-  }
+  const bool fits = !x.ranked || !y.ranked || std::ranges::equal(x.dims, y.dims, agree);
   c.require(fits, "C3", "slope has type {}, which does not broadcast to that of x, {}",
             c.type(1).str(), x.str());
   c.set(0, x);
@@ -112,7 +108,6 @@ OpDef extremum(std::string name, std::string doc) {
   OpDef op = definition(std::move(name), std::move(doc), {{"data", Presence::kVariadic}},
                         infer_extremum, gradient(extremum_gradient));
   op.since = {1, 6, 8, 12, 13};
-  op.normalize = drop_consumed_inputs;
   return op;
 }
 
@@ -137,8 +132,8 @@ void register_select(OpRegistry& ops) {
   OpDef prelu = definition("PRelu", "y = x where x >= 0, else slope x.", {{"X"}, {"slope"}},
                            infer_prelu, gradient(prelu_gradient));
   prelu.since = {1, 6, 7, 9, 16};
-  prelu.attributes = {
-      {kLegacyAxis, "int, private: axis of x at which the slope starts (opset < 7)"}};
+  prelu.attributes = {{kLegacyAxis, "int, private: axis of x at which the slope starts (opset < 7)",
+                       Writer::kRules}};
   prelu.normalize = normalize_prelu;
   prelu.parameter_slot = [](int slot) {
     return slot == 1 ? ParameterSlot::kScale : ParameterSlot::kNone;

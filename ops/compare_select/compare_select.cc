@@ -24,7 +24,8 @@ namespace {
 // --- Schema
 
 const AttributeDef kLegacyAttribute = {
-    kLegacyAxis, "int, private: axis of input 0 at which input 1 starts (opset < 7)"};
+    kLegacyAxis, "int, private: axis of input 0 at which input 1 starts (opset < 7)",
+    Writer::kRules};
 
 // --- Shape
 
@@ -36,10 +37,7 @@ void require_one_type(const InferContext& c, int first) {
 
 void infer_comparison(InferContext& c) {
   require_one_type(c, 0);
-  const DType dtype = c.dtype(0);
-  const bool numbers = graph::is_floating(dtype) || graph::is_integer(dtype);
-  c.require(numbers || (dtype == DType::kBool && c.node().op == "Equal"), "C2",
-            "input 0 is {}, expected numbers", graph::dtype_name(dtype));
+  if (c.dtype(0) != DType::kBool || c.node().op != "Equal") require_numbers(c, 0, "C2");
   infer_broadcast(c, DType::kBool, 0, 1, "C1");
 }
 

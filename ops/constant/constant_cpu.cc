@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "ops/core/integers.h"
 #include "ops/core/refusals.h"
 #include "ops/core/strided.h"
 
@@ -32,7 +33,7 @@ template <class T>
 void range_of(const KernelRequest& request, CpuContext& context) {
   const T start = *context.in<T>(0), delta = *context.in<T>(2);
   for (int64_t i = 0; i < request.out[0].numel(); ++i) {
-    context.out<T>(0)[i] = static_cast<T>(start + static_cast<T>(i) * delta);
+    context.out<T>(0)[i] = wrapped_sum(start, wrapped_product(static_cast<T>(i), delta));
   }
 }
 

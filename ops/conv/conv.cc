@@ -128,7 +128,8 @@ const std::vector<AttributeDef> kWindowAttributes = {
     {"dilations", "ints, default all 1: distance of the kernel's taps"},
     {"pads", "ints, default all 0: zeros around x, all begins, then all ends"},
     {"group", "int, default 1: channels and outputs are cut into this many groups"},
-    {"needed", "ints, default all: cells of y per axis that anything reads"},
+    {"needed", "private ints, default all: cells of y per axis that anything reads",
+     Writer::kRules},
 };
 
 std::vector<AttributeDef> with_window(std::vector<AttributeDef> more) {

@@ -10,9 +10,9 @@
 // T1 output_padding and output_shape have one entry per spatial axis, none negative
 // T2 P, Q >= 1
 // T3 less than a stride of y lies behind the last cell that x reaches
-// Sizes    P = (H-1)*sh + (R-1)*dh + 1 + output_padding - pads. Where output_shape or SAME (P =
-// H*sh)
-//          says P, the pads follow: the larger half at the end with SAME_UPPER, else in front.
+// Sizes    P = (H-1)*sh + (R-1)*dh + 1 + output_padding - pads. Where output_shape or SAME says P
+//          (SAME: H*sh), the pads follow: with SAME_UPPER the larger half at the end, else in
+//          front.
 // Gradient dx = Conv(dy, w)   dw = ConvGradFilter(dy, x)   db = ConvGradBias(dy)
 // Source   ONNX ConvTranspose-11, ConvTranspose-22
 #include <algorithm>
@@ -20,6 +20,7 @@
 
 #include "ops/conv/conv.h"
 #include "ops/conv/conv_shape.h"
+#include "ops/core/axes.h"
 #include "ops/core/gradient.h"
 #include "ops/core/sizes.h"
 
@@ -111,11 +112,10 @@ void require_bias(const InferContext& c, int64_t outputs) {
   if (!c.has(2)) return;
   require_float(c, 2);
   const TensorType& b = c.type(2);
-  const bool fits =
-      !b.ranked ||
-      (b.rank() == 1 && (!b.dims[0].known() || outputs < 0 || b.dims[0].value == outputs));
-  c.require(fits, "C5", "b is {}, expected one number for each of the {} output channels",
-            graph::shape_str(b.dims), outputs);
+  const Dim channels(outputs);
+  c.require(!b.ranked || (b.rank() == 1 && agree(b.dims[0], channels)), "C5",
+            "b is {}, expected {}: one number for each output channel", graph::shape_str(b.dims),
+            graph::shape_str(std::vector<Dim>{channels}));
 }
 
 void infer_conv_transpose(InferContext& c) {

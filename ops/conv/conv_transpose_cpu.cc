@@ -3,6 +3,9 @@
 #include <vector>
 
 #include "ops/conv/conv.h"
+#include "ops/core/elementwise.h"
+#include "ops/core/lines.h"
+#include "ops/core/strided.h"
 
 namespace sardonyx::ops::conv {
 
@@ -18,15 +21,15 @@ KernelRequest as_grad_data(const KernelRequest& request) {
   return inner;
 }
 
-// y[.., m, ..] += b[m] where y is [outer][outputs][inner].
+// y[.., m, ..] += b[m], where lines run across the outputs m.
 template <class T>
-void add_bias(ThreadPool& pool, const T* b, int64_t outer, int64_t outputs, int64_t inner, T* y) {
-  constexpr int64_t kGrain = 1 << 14;
-  parallel_for(pool, outer * outputs, 1 + kGrain / (inner + 1), [&](int64_t begin, int64_t end) {
+void add_bias(ThreadPool& pool, const T* b, const Lines& lines, T* y) {
+  const int64_t grain = 1 + kCheapGrain / (lines.inner + 1);
+  parallel_for(pool, lines.outer * lines.length, grain, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
-      T* cells = y + i * inner;
-      const T bias = b[i % outputs];
-      for (int64_t j = 0; j < inner; ++j) cells[j] += bias;
+      T* cells = y + i * lines.inner;
+      const T bias = b[i % lines.length];
+      for (int64_t j = 0; j < lines.inner; ++j) cells[j] += bias;
     }
   });
 }
@@ -34,18 +37,9 @@ void add_bias(ThreadPool& pool, const T* b, int64_t outer, int64_t outputs, int6
 class Transposed final : public Kernel {
  public:
   Transposed(std::unique_ptr<Kernel> data, const KernelRequest& request)
-      : data_(std::move(data)), dtype_(request.out[0].dtype) {
-    const ConvGeometry g = ConvGeometry::transposed(request);
-    outputs_ = g.channels;
-    const int64_t cells = outputs_ * g.window.in_cells();
-    if (cells == 0) return;
-    outer_ = request.out[0].physical_numel() / cells;
-    inner_ = g.window.in_cells();
-    if (const int lanes = request.out[0].layout.lane_count(); lanes != 0) {
-      outer_ /= lanes;
-      inner_ *= lanes;
-    }
-  }
+      : data_(std::move(data)),
+        dtype_(request.out[0].dtype),
+        lines_(Lines::along(stored_dims(request.out[0]), 1)) {}
 
   size_t workspace_bytes() const override { return data_->workspace_bytes(); }
 
@@ -55,16 +49,14 @@ class Transposed final : public Kernel {
     data_->run(inner);
     dispatch_float(dtype_, [&]<class T>() {
       const T* b = context.in<T>(2);
-      if (b != nullptr) {
-        add_bias(*context.pool, b, outer_, outputs_, inner_, context.out<T>(0));
-      }
+      if (b != nullptr) add_bias(*context.pool, b, lines_, context.out<T>(0));
     });
   }
 
  private:
   std::unique_ptr<Kernel> data_;
   DType dtype_;
-  int64_t outer_ = 0, outputs_ = 0, inner_ = 0;
+  Lines lines_;  // across the outputs
 };
 
 KernelDef transposed(KernelDef kernel) {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "ops/core/strided.h"
+
 namespace sardonyx::ops {
 
 namespace {
@@ -62,12 +64,8 @@ std::vector<Dim> aligned_dims(const Node& node, int slot, const std::vector<Dim>
 
 void normalize_broadcast(NormalizeContext& c) {
   Node& node = c.node();
-  node.attributes.erase("consumed_inputs");
-  if (c.opset() >= 7) return;
-  const bool broadcasts = node.get_int("broadcast", 0) != 0;
-  if (broadcasts && node.has("axis")) node.attributes[kLegacyAxis] = node.get_int("axis", 0);
-  node.attributes.erase("broadcast");
-  node.attributes.erase("axis");
+  if (c.opset() >= 7 || node.get_int("broadcast", 0) == 0 || !node.has("axis")) return;
+  node.attributes[kLegacyAxis] = node.get_int("axis", 0);
 }
 
 void infer_broadcast(InferContext& context, DType dtype, int first, int last,
@@ -169,11 +167,7 @@ BroadcastOffset::BroadcastOffset(const KernelRequest& request, int input)
 Broadcast::Broadcast(const KernelRequest& request, int first, int last) {
   const TensorType& y = request.out.at(0);
   const int64_t lanes = y.layout.lane_count();
-  std::vector<int64_t> shape = y.shape();
-  if (lanes > 0) {
-    shape[0] = (shape[0] + lanes - 1) / lanes;
-    shape.push_back(lanes);
-  }
+  const std::vector<int64_t> shape = stored_dims(y);
   numel_ = graph::checked_numel(shape);
   for (int i = first; i <= last; ++i) {
     const TensorType& x = request.in[i];

@@ -18,7 +18,7 @@ namespace sardonyx::ops {
 
 inline constexpr const char* kLegacyAxis = "legacy_axis";
 
-// Drops `consumed_inputs` and, below opset 7, turns `broadcast` and `axis` into `legacy_axis`.
+// Below opset 7: `axis`, where `broadcast` is 1, becomes `legacy_axis`.
 void normalize_broadcast(NormalizeContext& context);
 // Output 0 gets the common shape of inputs first .. last and the given element type. Throws
 // "CONSTRAINT: ..." naming the axis where they don't fit. A dimension that is not known yet fits.

@@ -1,5 +1,7 @@
 #include "ops/core/elementwise.h"
 
+#include "ops/core/axes.h"
+
 namespace sardonyx::ops {
 
 void infer_same(InferContext& context) { context.set(0, context.type(0)); }
@@ -19,7 +21,7 @@ void infer_same_shapes(InferContext& context, int first, int last, const char* c
     for (int axis = 0; fits && axis < result.rank(); ++axis) {
       Dim& dim = result.dims[axis];
       const Dim& d = other.dims[axis];
-      fits = !dim.known() || !d.known() || dim.value == d.value;
+      fits = agree(dim, d);
       if (!dim.known()) dim.value = d.value;
       if (dim.symbol.empty()) dim.symbol = d.symbol;
     }
@@ -33,6 +35,12 @@ void require_floating(const InferContext& context, int input, const char* constr
   const DType dtype = context.dtype(input);
   context.require(graph::is_floating(dtype), constraint, "input {} is {}, expected a floating type",
                   input, graph::dtype_name(dtype));
+}
+
+void require_numbers(const InferContext& context, int input, const char* constraint) {
+  const DType dtype = context.dtype(input);
+  context.require(graph::is_floating(dtype) || graph::is_integer(dtype), constraint,
+                  "input {} is {}, expected numbers", input, graph::dtype_name(dtype));
 }
 
 }  // namespace sardonyx::ops

@@ -15,7 +15,9 @@ void infer_same(InferContext& context);
 // Output 0 has the common shape of inputs first .. last, which must be equal (dimensions that are
 // not known yet fit everything). `constraint`: number on the plate.
 void infer_same_shapes(InferContext& context, int first, int last, const char* constraint);
-// Throws ConstraintError: "input 0 (X) is int64, expected a floating type".
+// Throw ConstraintError: "input 0 is int64, expected a floating type", "input 0 is bool, expected
+// numbers".
 void require_floating(const InferContext& context, int input, const char* constraint);
+void require_numbers(const InferContext& context, int input, const char* constraint);
 
 }  // namespace sardonyx::ops

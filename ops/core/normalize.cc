@@ -1,6 +1,7 @@
 #include "ops/core/normalize.h"
 
-#include "graph/names.h"
+#include <algorithm>
+
 #include "graph/support/error.h"
 
 namespace sardonyx::ops {
@@ -31,6 +32,53 @@ void NormalizeContext::attribute_to_input(const std::string& attribute, int slot
 void NormalizeContext::refuse(const std::string& reason) const {
   throw Error("node {}: opset {} of {} is not supported: {}; re-export with opset 13 or later",
               node_.label(), opset_, op_label(node_.domain, node_.op), reason);
+}
+
+namespace {
+
+// A file could make a kernel read past its operands there.
+void drop_private(const OpDef& op, Node& node) {
+  for (const AttributeDef& attribute : op.attributes) {
+    if (attribute.writer == Writer::kRules) node.attributes.erase(attribute.name);
+  }
+}
+
+void drop_unknown(const OpDef& op, Node& node) {
+  std::erase_if(node.attributes, [&](const auto& entry) {
+    return std::ranges::find(op.attributes, entry.first, &AttributeDef::name) ==
+           op.attributes.end();
+  });
+}
+
+void require_outputs(const OpDef& op, const Node& node) {
+  for (size_t i = 0; i < op.outputs.size(); ++i) {
+    const Port& port = op.outputs[i];
+    if (port.presence != Presence::kRequired || node.output(static_cast<int>(i)) != nullptr) {
+      continue;
+    }
+    throw Error("output {} ({}) of node {} is left out, but {} always has it", i, port.name,
+                node.label(), op_label(node.domain, node.op));
+  }
+}
+
+}  // namespace
+
+void normalize_node(Node& node, int64_t opset) {
+  const OpDef* op = OpRegistry::get().find(node);
+  const auto there = [](const Value* value) { return value != nullptr; };
+  if (op == nullptr || std::ranges::none_of(node.outputs(), there)) return;
+  if (node.domain == kDomain) {
+    throw Error("node {}: {} is an operator of Sardonyx itself, which a model can't use",
+                node.label(), op_label(node.domain, node.op));
+  }
+  drop_private(*op, node);
+  require_outputs(*op, node);
+  if (op->normalize) {
+    NormalizeContext context(node, opset);
+    op->normalize(context);
+    op = &OpRegistry::get().at(node);  // under its newest name
+  }
+  drop_unknown(*op, node);
 }
 
 }  // namespace sardonyx::ops

@@ -1,6 +1,6 @@
-// What `normalize` sees: a node as the file wrote it and the opset it was written for. It rewrites
-// the node in place (attributes into inputs, old defaults written out) or replaces it by other
-// nodes in front of it. Types are not known yet: normalisation comes before shape inference.
+// Normalisation: a node as the file wrote it, for whatever opset, becomes the newest form. A room's
+// rule (OpDef::normalize) rewrites the node in place (attributes into inputs, old defaults written
+// out), with other nodes in front of it. Types are not known yet: shape inference comes later.
 #pragma once
 
 #include <string>
@@ -9,6 +9,8 @@
 #include "ops/core/op.h"
 
 namespace sardonyx::ops {
+
+// What a room's rule sees.
 
 class NormalizeContext {
  public:
@@ -31,5 +33,11 @@ class NormalizeContext {
   int64_t opset_;
   graph::Builder builder_;
 };
+
+// Brings a node of the user's file to the canonical form. Before and after the room's rule it drops
+// the attributes that no file can say and those that the operator doesn't have (any more). Throws
+// Error when the operator is private, a required output is left out, or the room refuses. A node of
+// an unknown operator, or without outputs, stays as it is.
+void normalize_node(Node& node, int64_t opset);
 
 }  // namespace sardonyx::ops

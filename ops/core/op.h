@@ -34,9 +34,14 @@ struct Port {
   std::string no_gradient = {};
 };
 
+// Who says an attribute: the user's file, or only normalisation, gradient rules and passes.
+enum class Writer : uint8_t { kFile, kRules };
+
 struct AttributeDef {
   std::string name;
   std::string doc;  // kind, default, meaning: "ints, default all 1: step of the window"
+  // kRules: private to Sardonyx; what a file says under this name is dropped.
+  Writer writer = Writer::kFile;
 };
 
 struct KernelRequest;

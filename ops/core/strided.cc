@@ -168,6 +168,28 @@ void StridedCopy::tiles(ThreadPool& pool, const T* src, T* dst) const {
   });
 }
 
+namespace {
+
+class StridedKernel final : public Kernel {
+ public:
+  StridedKernel(StridedBox box, DType dtype) : copy_(std::move(box), dtype) {}
+  void run(CpuContext& context) const override {
+    copy_.run(*context.pool, context.inputs[0], context.outputs[0]);
+  }
+
+ private:
+  StridedCopy copy_;
+};
+
+}  // namespace
+
+std::function<std::unique_ptr<Kernel>(const KernelRequest&)> strided_kernel(
+    StridedBox (*box_of)(const KernelRequest&)) {
+  return [box_of](const KernelRequest& request) {
+    return std::make_unique<StridedKernel>(box_of(request), request.out[0].dtype);
+  };
+}
+
 std::vector<int64_t> row_major(const std::vector<int64_t>& dims) {
   std::vector<int64_t> strides(dims.size(), 1);
   for (size_t axis = dims.size(); axis-- > 1;) strides[axis - 1] = strides[axis] * dims[axis];

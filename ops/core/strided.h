@@ -7,6 +7,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <vector>
 
 #include "ops/core/kernel.h"
@@ -34,6 +36,10 @@ class StridedCopy {
   int64_t numel_ = 0;
   int tile_axis_ = -1;  // walks the source one by one while the last axis doesn't; -1: rows
 };
+
+// KernelDef::create of a kernel that is one such copy, of input 0 to output 0.
+std::function<std::unique_ptr<Kernel>(const KernelRequest&)> strided_kernel(
+    StridedBox (*box_of)(const KernelRequest&));
 
 // Strides of a dense row-major array.
 std::vector<int64_t> row_major(const std::vector<int64_t>& dims);

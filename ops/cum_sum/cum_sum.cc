@@ -7,6 +7,7 @@
 // Batch    rows, unless the sum runs over axis 0.
 // Source   ONNX CumSum-14
 #include "ops/core/axes.h"
+#include "ops/core/elementwise.h"
 #include "ops/core/gradient.h"
 #include "ops/core/infer.h"
 
@@ -17,9 +18,7 @@ namespace {
 // --- Shape
 
 void infer_cum_sum(InferContext& c) {
-  const DType dtype = c.dtype(0);
-  c.require(graph::is_floating(dtype) || graph::is_integer(dtype), "C2",
-            "input 0 is {}, expected numbers", graph::dtype_name(dtype));
+  require_numbers(c, 0, "C2");
   const std::vector<int64_t> axis = c.ints(1);  // must be known
   c.require(axis.size() == 1, "C3", "axis has {} elements, expected one", axis.size());
   const int rank = c.rank(0);

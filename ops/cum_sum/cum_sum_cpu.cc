@@ -3,8 +3,8 @@
 #include "ops/core/dispatch.h"
 #include "ops/core/elementwise.h"
 #include "ops/core/kernel.h"
+#include "ops/core/lines.h"
 #include "ops/core/refusals.h"
-#include "ops/core/strided.h"
 
 namespace sardonyx::ops {
 
@@ -25,23 +25,17 @@ void sum_line(const T* x, T* y, int64_t length, int64_t stride, Own own) {
 }
 
 void run_cum_sum(const KernelRequest& request, CpuContext& context) {
-  const std::vector<int64_t> shape = request.in_shape(0);
   const int axis = front_axis(request.ints(1).at(0), request.in[0].rank());
-  const int64_t length = shape[axis], inner = row_major(shape)[axis];
+  const Lines lines = Lines::along(request.in_shape(0), axis);
   const Own own = request.node->get_int("exclusive", 0) != 0 ? Own::kLeftOut : Own::kCounted;
   const bool back = request.node->get_int("reverse", 0) != 0;
-  const int64_t numel = request.in[0].numel();
-  if (numel == 0) return;
+  const int64_t to_last = (lines.length - 1) * lines.inner;
   dispatch_number(request.in[0].dtype, [&]<class T>() {
-    parallel_for(*context.pool, numel / length, std::max<int64_t>(1, kCheapGrain / length),
-                 [&](int64_t begin, int64_t end) {
-                   for (int64_t line = begin; line < end; ++line) {
-                     const int64_t first = line / inner * length * inner + line % inner;
-                     const int64_t at = back ? first + (length - 1) * inner : first;
-                     sum_line(context.in<T>(0) + at, context.out<T>(0) + at, length,
-                              back ? -inner : inner, own);
-                   }
-                 });
+    each_line(*context.pool, lines, kCheapGrain, [&](int64_t first) {
+      const int64_t at = back ? first + to_last : first;
+      sum_line(context.in<T>(0) + at, context.out<T>(0) + at, lines.length,
+               back ? -lines.inner : lines.inner, own);
+    });
   });
 }
 

@@ -7,23 +7,11 @@
 // C1 rank 4    C2 C mod b^2 = 0    C3 H mod b = W mod b = 0    C4 b >= 1    C5 mode DCR or CRD
 // Gradient the other operator on dy; x and y are not read.
 // Source   ONNX DepthToSpace-13, SpaceToDepth-13
-#include "ops/depth_to_space/depth_to_space.h"
-
 #include "ops/core/gradient.h"
 #include "ops/core/infer.h"
 #include "ops/core/sizes.h"
 
 namespace sardonyx::ops {
-
-namespace depth_to_space {
-
-// --- Schema
-
-Order order_of(const Node& node) {
-  return node.get_string("mode", "DCR") == "CRD" ? Order::kCrd : Order::kDcr;
-}
-
-}  // namespace depth_to_space
 
 namespace {
 
@@ -107,7 +95,8 @@ void register_depth_to_space(OpRegistry& ops) {
       block, {"mode", "string, default DCR: order of the channels, DCR or CRD (channel first)"}};
   OpDef to_depth = definition("SpaceToDepth", "Gathers blocks of cells into channels.", {1, 13},
                               infer_space_to_depth, "DepthToSpace");
-  to_depth.attributes = {block, {"mode", "string, private, default DCR: as of DepthToSpace"}};
+  to_depth.attributes = {
+      block, {"mode", "string, private, default DCR: as of DepthToSpace", Writer::kRules}};
   ops.add(std::move(to_space));
   ops.add(std::move(to_depth));
 }

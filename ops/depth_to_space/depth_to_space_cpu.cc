@@ -2,13 +2,10 @@
 // block of images as one more axis.
 #include "ops/core/refusals.h"
 #include "ops/core/strided.h"
-#include "ops/depth_to_space/depth_to_space.h"
 
 namespace sardonyx::ops {
 
 namespace {
-
-using depth_to_space::Order;
 
 // The walk in the order of the wide side (few channels), and there and back.
 StridedBox box_of(const KernelRequest& request) {
@@ -17,7 +14,7 @@ StridedBox box_of(const KernelRequest& request) {
   const std::vector<int64_t> deep = stored_dims(spreads ? request.in[0] : request.out[0]);
   const std::vector<int64_t> step = row_major(deep);
   const int64_t b = node.get_int("blocksize", 0), channels = deep[1] / (b * b);
-  const bool blocks_first = depth_to_space::order_of(node) == Order::kDcr;
+  const bool blocks_first = node.get_string("mode", "DCR") == "DCR";
   const int64_t channel = blocks_first ? 1 : b * b;
   const int64_t column = blocks_first ? channels : 1;
   StridedBox box;
@@ -43,18 +40,6 @@ void run_ref(const KernelRequest& request, CpuContext& context) {
   });
 }
 
-class BlocksKernel final : public Kernel {
- public:
-  explicit BlocksKernel(const KernelRequest& request)
-      : copy_(box_of(request), request.out[0].dtype) {}
-  void run(CpuContext& context) const override {
-    copy_.run(*context.pool, context.inputs[0], context.outputs[0]);
-  }
-
- private:
-  StridedCopy copy_;
-};
-
 }  // namespace
 
 void register_depth_to_space_cpu(KernelRegistry& kernels) {
@@ -69,9 +54,7 @@ void register_depth_to_space_cpu(KernelRegistry& kernels) {
     KernelDef strided = ref;
     strided.name = "depth_to_space.strided";
     strided.speed = Speed::kOptimised;
-    strided.create = [](const KernelRequest& request) {
-      return std::make_unique<BlocksKernel>(request);
-    };
+    strided.create = strided_kernel(box_of);
     kernels.add(strided);
 
     KernelDef lanes = strided;

@@ -1,6 +1,6 @@
 // Dropout, as the file has it: y = x, mask all true. Training replaces it (apply_mode) by
-// sardonyx.Dropout(x) -> y, mask: mask is true with probability 1 - ratio, y = mask ? x / (1 -
-// ratio) : 0
+// sardonyx.Dropout(x) -> y, mask: mask is true with probability 1 - ratio,
+//          y = mask ? x / (1 - ratio) : 0
 //
 // Inputs   x   ratio, training_mode (optional constants; the file's form only)
 // C1 x is floating       C2 0 <= ratio <= 1 (1 drops everything), constant
@@ -32,10 +32,8 @@ constexpr const char* kMaskAsData = "mask_as_data";
 // --- Schema
 
 void normalize_dropout(NormalizeContext& context) {
-  Node& node = context.node();
   context.attribute_to_input("ratio", 1);
-  for (const char* old : {"is_test", "consumed_inputs"}) node.attributes.erase(old);
-  if (context.opset() < 10) node.attributes[kMaskAsData] = int64_t{1};
+  if (context.opset() < 10) context.node().attributes[kMaskAsData] = int64_t{1};
 }
 
 // --- Shape
@@ -169,8 +167,9 @@ OpDef file_form() {
                {"ratio", Presence::kOptional, "the ratio is a constant"},
                {"training_mode", Presence::kOptional, "a switch"}};
   op.outputs = {{"y"}, {"mask", Presence::kOptional}};
-  op.attributes = {{"seed", "int: not read, the run has one seed"},
-                   {kMaskAsData, "private int, default 0: 1 gives the mask the type of x"}};
+  op.attributes = {
+      {"seed", "int: not read, the run has one seed"},
+      {kMaskAsData, "private int, default 0: 1 gives the mask the type of x", Writer::kRules}};
   op.normalize = normalize_dropout;
   op.infer = infer_file_form;
   op.gradient = gradient(identity_gradient);

@@ -17,7 +17,6 @@
 #include "ops/core/elementwise.h"
 #include "ops/core/gradient.h"
 #include "ops/core/infer.h"
-#include "ops/core/normalize.h"
 
 namespace sardonyx::ops {
 
@@ -91,8 +90,6 @@ namespace {
 
 using elementary::Function;
 
-void drop_consumed_inputs(NormalizeContext& c) { c.node().attributes.erase("consumed_inputs"); }
-
 // --- Shape
 
 void infer_function(InferContext& c) {
@@ -121,7 +118,6 @@ OpDef forward(const Function& function) {
   op.since = function.since;
   op.inputs = {{"X"}};
   op.outputs = {{"Y"}};
-  op.normalize = drop_consumed_inputs;
   op.infer = infer_function;
   op.gradient = function.slope != nullptr ? gradient(function_gradient)
                                           : zero_gradient("the function is made of steps");

@@ -40,12 +40,6 @@ StridedBox tile_box(const KernelRequest& request) {
   return box;
 }
 
-template <StridedBox (*box_of)(const KernelRequest&)>
-void repeat(const KernelRequest& request, CpuContext& context) {
-  StridedCopy(box_of(request), request.out[0].dtype)
-      .run(*context.pool, context.inputs[0], context.outputs[0]);
-}
-
 // --- Reference
 
 // y[i] = x[i mod size of x], axis by axis from the last: covers both operators.
@@ -71,7 +65,7 @@ void repeat_ref(const KernelRequest& request, CpuContext& context) {
 // --- Registration
 
 void add(KernelRegistry& kernels, const char* op, std::string name, Speed speed, Layouts layouts,
-         KernelFunction function) {
+         std::function<std::unique_ptr<Kernel>(const KernelRequest&)> create) {
   KernelDef def;
   def.op = op;
   def.name = std::move(name);
@@ -84,19 +78,22 @@ void add(KernelRegistry& kernels, const char* op, std::string name, Speed speed,
                             }});
     def.declines.push_back(unless_in_lanes(1));
   }
-  def.create = simple_kernel(std::move(function));
+  def.create = std::move(create);
   kernels.add(std::move(def));
 }
 
 }  // namespace
 
 void register_expand_cpu(KernelRegistry& kernels) {
-  add(kernels, "Expand", "expand.ref", Speed::kReference, Layouts::kPlain, repeat_ref);
-  add(kernels, "Expand", "expand.strided", Speed::kPlain, Layouts::kPlain, repeat<expand_box>);
-  add(kernels, "Expand", "expand.lanes", Speed::kOptimised, Layouts::kLanes, repeat<expand_box>);
-  add(kernels, "Tile", "tile.ref", Speed::kReference, Layouts::kPlain, repeat_ref);
-  add(kernels, "Tile", "tile.strided", Speed::kPlain, Layouts::kPlain, repeat<tile_box>);
-  add(kernels, "Tile", "tile.lanes", Speed::kOptimised, Layouts::kLanes, repeat<tile_box>);
+  add(kernels, "Expand", "expand.ref", Speed::kReference, Layouts::kPlain,
+      simple_kernel(repeat_ref));
+  add(kernels, "Expand", "expand.strided", Speed::kPlain, Layouts::kPlain,
+      strided_kernel(expand_box));
+  add(kernels, "Expand", "expand.lanes", Speed::kOptimised, Layouts::kLanes,
+      strided_kernel(expand_box));
+  add(kernels, "Tile", "tile.ref", Speed::kReference, Layouts::kPlain, simple_kernel(repeat_ref));
+  add(kernels, "Tile", "tile.strided", Speed::kPlain, Layouts::kPlain, strided_kernel(tile_box));
+  add(kernels, "Tile", "tile.lanes", Speed::kOptimised, Layouts::kLanes, strided_kernel(tile_box));
 }
 
 }  // namespace sardonyx::ops

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "ops/core/axes.h"
+#include "ops/core/integers.h"
 #include "ops/core/refusals.h"
 #include "ops/core/strided.h"
 #include "ops/gather_scatter/gather_scatter.h"
@@ -104,9 +105,9 @@ template <class T>
 T reduced(T old, T update, char reduction) {
   switch (reduction) {
     case 'a':
-      return static_cast<T>(old + update);
+      return wrapped_sum(old, update);
     case 'm':
-      return static_cast<T>(old * update);
+      return wrapped_product(old, update);
     case '>':
       return std::max(old, update);
     default:

@@ -20,7 +20,6 @@
 
 #include "ops/core/gradient.h"
 #include "ops/core/infer.h"
-#include "ops/core/normalize.h"
 #include "ops/gemm/matmul.h"
 
 namespace sardonyx::ops {
@@ -29,10 +28,6 @@ namespace {
 
 using gemm::Trans;
 using gemm::trans_of;
-
-// --- Schema
-
-void normalize_gemm(NormalizeContext& context) { context.node().attributes.erase("broadcast"); }
 
 // --- Shape
 
@@ -182,7 +177,6 @@ OpDef gemm_op() {
                    {"beta", "float, default 1: factor of c; 0: c is not read"},
                    {"transA", "int, default 0: 1 transposes a"},
                    {"transB", "int, default 0: 1 transposes b"}};
-  op.normalize = normalize_gemm;
   op.infer = infer_gemm;
   op.gradient = gradient(gemm_gradient);
   op.batch = gemm_batch;

@@ -168,8 +168,10 @@ OpDef matmul_op() {
   op.inputs = {{"a"}, {"b"}};
   op.outputs = {{"y"}};
   op.attributes = {
-      {"trans_a", "private int, default 0: 1 when a is stored with its last two axes swapped"},
-      {"trans_b", "private int, default 0: 1 when b is stored with its last two axes swapped"}};
+      {"trans_a", "private int, default 0: 1 when a is stored with its last two axes swapped",
+       Writer::kRules},
+      {"trans_b", "private int, default 0: 1 when b is stored with its last two axes swapped",
+       Writer::kRules}};
   op.infer = infer_matmul;
   op.gradient = gradient(matmul_gradient);
   op.batch = matmul_batch;

@@ -1,5 +1,5 @@
-// LpNormalization: y = x / n    n = sum of |x| (p = 1) or root of the sum of x^2 (p = 2) along an
-// axis
+// LpNormalization: y = x / n, where n is the sum of |x| (p = 1) or the root of the sum of x^2
+// (p = 2) along an axis.
 //
 // Where all x along the axis are 0, y is 0, and so is the gradient.
 // Inputs   x                                                     Output  y, the shape of x

@@ -4,27 +4,18 @@
 
 #include "ops/core/axes.h"
 #include "ops/core/elementwise.h"
+#include "ops/core/lines.h"
 #include "ops/core/refusals.h"
+#include "ops/core/strided.h"
 
 namespace sardonyx::ops {
 
 namespace {
 
-// x is [outer][length][inner], the images of a lane block innermost.
-struct Groups {
-  int64_t outer = 1, length = 1, inner = 1;
-
-  explicit Groups(const KernelRequest& request) {
-    std::vector<int64_t> shape = request.in_shape(0);
-    const auto rank = static_cast<int>(shape.size());
-    const int axis = front_axis(request.node->get_int("axis", -1), rank);
-    if (const int lanes = request.in[0].layout.lane_count(); lanes != 0) {
-      shape[0] = (shape[0] + lanes - 1) / lanes;
-      inner = lanes;
-    }
-    for (int i = 0; i < rank; ++i) (i < axis ? outer : i == axis ? length : inner) *= shape[i];
-  }
-};
+Lines lines_of(const KernelRequest& request) {
+  const int axis = front_axis(request.node->get_int("axis", -1), request.in[0].rank());
+  return Lines::along(stored_dims(request.in[0]), axis);
+}
 
 template <class T>
 double at(const T* x, int64_t i) {
@@ -56,24 +47,15 @@ void gradient(int64_t p, const T* x, const T* dy, int64_t length, int64_t stride
   }
 }
 
-// f(first element) of every group.
-template <class F>
-void each_group(const Groups& g, ThreadPool& pool, F&& f) {
-  const int64_t grain = 1 + kMathGrain / (g.length + 1);
-  parallel_for(pool, g.outer * g.inner, grain, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) f(i / g.inner * g.length * g.inner + i % g.inner);
-  });
-}
-
 void run_forward(const KernelRequest& request, CpuContext& context) {
-  const Groups g(request);
+  const Lines lines = lines_of(request);
   const int64_t p = request.node->get_int("p", 2);
   dispatch_float(request.in[0].dtype, [&]<class T>() {
-    each_group(g, *context.pool, [&](int64_t first) {
+    each_line(*context.pool, lines, kMathGrain, [&](int64_t first) {
       const T* x = context.in<T>(0) + first;
       T* y = context.out<T>(0) + first;
-      const double inverse = inverse_norm(p, x, g.length, g.inner);
-      for (int64_t i = 0; i < g.length * g.inner; i += g.inner) {
+      const double inverse = inverse_norm(p, x, lines.length, lines.inner);
+      for (int64_t i = 0; i < lines.length * lines.inner; i += lines.inner) {
         y[i] = static_cast<T>(at(x, i) * inverse);
       }
     });
@@ -81,11 +63,11 @@ void run_forward(const KernelRequest& request, CpuContext& context) {
 }
 
 void run_gradient(const KernelRequest& request, CpuContext& context) {
-  const Groups g(request);
+  const Lines lines = lines_of(request);
   const int64_t p = request.node->get_int("p", 2);
   dispatch_float(request.in[0].dtype, [&]<class T>() {
-    each_group(g, *context.pool, [&](int64_t first) {
-      gradient(p, context.in<T>(0) + first, context.in<T>(1) + first, g.length, g.inner,
+    each_line(*context.pool, lines, kMathGrain, [&](int64_t first) {
+      gradient(p, context.in<T>(0) + first, context.in<T>(1) + first, lines.length, lines.inner,
                context.out<T>(0) + first);
     });
   });

@@ -1,13 +1,14 @@
 // Kernels: lrn.ref sums in double; lrn.columns and lrn.lanes are the same loops in the type itself.
 //
-// x is [outer][channels][inner], where the images of a lane block belong to the innermost axis. A
-// piece of work is some neighbours of the inner axis in all channels.
+// A piece of work is some neighbours of the inner axes in all channels.
 #include <algorithm>
 #include <cmath>
 #include <vector>
 
 #include "ops/core/elementwise.h"
+#include "ops/core/lines.h"
 #include "ops/core/refusals.h"
+#include "ops/core/strided.h"
 
 namespace sardonyx::ops {
 
@@ -21,15 +22,10 @@ enum class Sums : uint8_t { kDouble, kOwn };
 class LrnKernel final : public Kernel {
  public:
   LrnKernel(Direction direction, Sums sums, const KernelRequest& request)
-      : direction_(direction), sums_(sums), dtype_(request.in[0].dtype) {
-    const TensorType& x = request.in[0];
-    channels_ = x.dims[1].value;
-    outer_ = x.dims[0].value;
-    for (int i = 2; i < x.rank(); ++i) inner_ *= x.dims[i].value;
-    if (const int lanes = x.layout.lane_count(); lanes != 0) {
-      outer_ = (outer_ + lanes - 1) / lanes;
-      inner_ *= lanes;
-    }
+      : direction_(direction),
+        sums_(sums),
+        dtype_(request.in[0].dtype),
+        lines_(Lines::along(stored_dims(request.in[0]), 1)) {
     const int64_t size = request.node->get_int("size", 0);
     before_ = (size - 1) / 2;
     behind_ = size / 2;
@@ -51,14 +47,14 @@ class LrnKernel final : public Kernel {
  private:
   template <class T, class Sum>
   void run_as(CpuContext& context) const {
-    const int64_t pieces = (inner_ + kColumns - 1) / kColumns;
-    const int64_t grain = 1 + kMathGrain / (channels_ * kColumns + 1);
-    parallel_for(*context.pool, outer_ * pieces, grain, [&](int64_t begin, int64_t end) {
-      std::vector<Sum> divisor(channels_ * kColumns), share(channels_ * kColumns);
+    const int64_t pieces = (lines_.inner + kColumns - 1) / kColumns;
+    const int64_t grain = 1 + kMathGrain / (lines_.length * kColumns + 1);
+    parallel_for(*context.pool, lines_.outer * pieces, grain, [&](int64_t begin, int64_t end) {
+      std::vector<Sum> divisor(lines_.length * kColumns), share(lines_.length * kColumns);
       for (int64_t i = begin; i < end; ++i) {
         const int64_t first = i % pieces * kColumns;
-        const int64_t at = i / pieces * channels_ * inner_ + first;
-        const int64_t width = std::min(kColumns, inner_ - first);
+        const int64_t at = i / pieces * lines_.length * lines_.inner + first;
+        const int64_t width = std::min(kColumns, lines_.inner - first);
         const T* x = context.in<T>(0) + at;
         divisors(x, width, divisor.data());
         if (direction_ == Direction::kForward) {
@@ -73,13 +69,13 @@ class LrnKernel final : public Kernel {
 
   template <class T, class Sum>
   void divisors(const T* x, int64_t width, Sum* d) const {
-    for (int64_t c = 0; c < channels_; ++c) {
+    for (int64_t c = 0; c < lines_.length; ++c) {
       Sum* sums = d + c * kColumns;
       std::fill_n(sums, width, Sum{0});
-      const int64_t end = std::min(channels_, c + behind_ + 1);
+      const int64_t end = std::min(lines_.length, c + behind_ + 1);
       for (int64_t k = std::max<int64_t>(0, c - before_); k < end; ++k) {
         for (int64_t j = 0; j < width; ++j) {
-          const Sum v = static_cast<Sum>(x[k * inner_ + j]);
+          const Sum v = static_cast<Sum>(x[k * lines_.inner + j]);
           sums[j] += v * v;
         }
       }
@@ -91,35 +87,35 @@ class LrnKernel final : public Kernel {
 
   template <class T, class Sum>
   void forward(const T* x, int64_t width, const Sum* d, T* y) const {
-    for (int64_t c = 0; c < channels_; ++c) {
+    for (int64_t c = 0; c < lines_.length; ++c) {
       for (int64_t j = 0; j < width; ++j) {
-        y[c * inner_ + j] = static_cast<T>(static_cast<Sum>(x[c * inner_ + j]) *
-                                           inverse_power(d[c * kColumns + j]));
+        y[c * lines_.inner + j] = static_cast<T>(static_cast<Sum>(x[c * lines_.inner + j]) *
+                                                 inverse_power(d[c * kColumns + j]));
       }
     }
   }
 
   template <class T, class Sum>
   void backward(const T* x, const T* dy, int64_t width, Sum* d, Sum* share, T* dx) const {
-    for (int64_t c = 0; c < channels_; ++c) {
+    for (int64_t c = 0; c < lines_.length; ++c) {
       for (int64_t j = 0; j < width; ++j) {
         Sum& divisor = d[c * kColumns + j];
         const Sum power = inverse_power(divisor);
-        const Sum g = static_cast<Sum>(dy[c * inner_ + j]) * power;
-        share[c * kColumns + j] = g * static_cast<Sum>(x[c * inner_ + j]) / divisor;
+        const Sum g = static_cast<Sum>(dy[c * lines_.inner + j]) * power;
+        share[c * kColumns + j] = g * static_cast<Sum>(x[c * lines_.inner + j]) / divisor;
         divisor = g;
       }
     }
-    for (int64_t c = 0; c < channels_; ++c) {
+    for (int64_t c = 0; c < lines_.length; ++c) {
       Sum sums[kColumns] = {};
-      const int64_t end = std::min(channels_, c + before_ + 1);
+      const int64_t end = std::min(lines_.length, c + before_ + 1);
       for (int64_t k = std::max<int64_t>(0, c - behind_); k < end; ++k) {
         for (int64_t j = 0; j < width; ++j) sums[j] += share[k * kColumns + j];
       }
       const Sum factor = static_cast<Sum>(2 * weight_ * beta_);
       for (int64_t j = 0; j < width; ++j) {
-        const Sum through = factor * static_cast<Sum>(x[c * inner_ + j]) * sums[j];
-        dx[c * inner_ + j] = static_cast<T>(d[c * kColumns + j] - through);
+        const Sum through = factor * static_cast<Sum>(x[c * lines_.inner + j]) * sums[j];
+        dx[c * lines_.inner + j] = static_cast<T>(d[c * kColumns + j] - through);
       }
     }
   }
@@ -136,7 +132,7 @@ class LrnKernel final : public Kernel {
   Direction direction_;
   Sums sums_;
   DType dtype_;
-  int64_t outer_ = 0, channels_ = 0, inner_ = 1;
+  Lines lines_;  // across the channels
   int64_t before_ = 0, behind_ = 0;
   double weight_ = 0, beta_ = 0, bias_ = 0;
 };

@@ -14,7 +14,8 @@
 // Gradient dx = NormGradData(x, scale, dy, dmean, dinv)   dscale = NormGradScale(x, dy)
 //          dbias = sum of dy. Statistics are computed again from x, so y, mean and inv_std_dev are
 //          not read. `form` and the attributes of the forward operator say what a group is.
-// Statistics are sums around the mean, in double in the end: a large mean costs no digits.
+// Statistics are sums around the mean, in double in the end: a large mean costs no digits. Those of
+// no element (an axis of size 0) are NaN.
 // Source   ONNX LayerNormalization-17, RMSNormalization-23, GroupNormalization-18, 21,
 //          InstanceNormalization-1, 6, 22
 #include "ops/norm/norm.h"
@@ -32,12 +33,17 @@ namespace sardonyx::ops {
 namespace norm {
 
 Form form_of(const Node& node) {
-  const std::string form = node.get_string(kForm, node.op);
+  const std::string form = node.domain == kDomain ? node.get_string(kForm, "") : node.op;
   if (form == "LayerNormalization") return Form::kLayer;
   if (form == "RMSNormalization") return Form::kRms;
   CHECK(form == "GroupNormalization" || form == "InstanceNormalization", "{}: form {}",
         node.label(), form);
   return Form::kGroup;
+}
+
+int64_t groups_of(const Node& node, int64_t channels) {
+  if (node.op == "InstanceNormalization") return channels;
+  return node.get_int("num_groups", channels);
 }
 
 int first_axis(const Node& node, int rank) {
@@ -60,7 +66,7 @@ NormGeometry NormGeometry::of(const Node& node, const std::vector<int64_t>& x, i
   g.params = params;
   g.span = params == 0 ? 0 : row / params;
   if (form_of(node) == Form::kGroup) {
-    g.groups = std::max<int64_t>(node.get_int("num_groups", x[1]), 1);  // x may have no channels
+    g.groups = std::max<int64_t>(groups_of(node, x[1]), 1);  // x may have no channels
   }
   if (form_of(node) == Form::kRms) g.centring = Centring::kNone;
   g.epsilon = node.get_float("epsilon", 1e-5);
@@ -84,8 +90,6 @@ const AttributeDef kStash = {"stash_type",
 void normalize_group(NormalizeContext& c) {
   if (c.opset() < 21) c.node().attributes[norm::kPerGroup] = int64_t{1};
 }
-
-void normalize_instance(NormalizeContext& c) { c.node().attributes.erase("consumed_inputs"); }
 
 // Written out, so that it is converted together with the graph's floats.
 void normalize_layer(NormalizeContext& c) {
@@ -174,8 +178,8 @@ void infer_rms(InferContext& c) {
 void require_vector(const InferContext& c, int input, const Dim& length) {
   if (c.rank(input) < 0) return;
   const std::vector<Dim>& dims = c.dims(input);
-  c.require(dims.size() == 1 && agree(dims[0], length), "N4", "input {} is {}, expected [{}]",
-            input, graph::shape_str(dims), length.value);
+  c.require(dims.size() == 1 && agree(dims[0], length), "N4", "input {} is {}, expected {}", input,
+            graph::shape_str(dims), graph::shape_str(std::vector<Dim>{length}));
 }
 
 void infer_group(InferContext& c) {
@@ -188,7 +192,7 @@ void infer_group(InferContext& c) {
   if (c.node().op == "GroupNormalization") {
     const int64_t groups = c.node().get_int("num_groups", 0);
     c.require(groups >= 1 && (!channels.known() || channels.value % groups == 0), "N3",
-              "num_groups {} does not divide the {} channels of x {}", groups, channels.value,
+              "num_groups {} does not divide the channels of x {}", groups,
               graph::shape_str(c.dims(0)));
     if (c.node().get_int(norm::kPerGroup, 0) != 0) params = Dim(groups);
   }
@@ -218,7 +222,7 @@ graph::Attributes group_attributes(const Node& node, const Value* x) {
   graph::Attributes attributes{{norm::kForm, node.op},
                                {"epsilon", node.get_float("epsilon", 1e-5)}};
   if (norm::form_of(node) == Form::kGroup) {
-    attributes["num_groups"] = node.get_int("num_groups", x->type.dims[1].value);
+    attributes["num_groups"] = norm::groups_of(node, x->type.dims[1].value);
   } else {
     attributes["axis"] = node.get_int("axis", -1);
   }
@@ -331,7 +335,9 @@ OpDef group_op() {
       forward_op("GroupNormalization", "Mean 0 and variance 1 over groups of channels.", {18, 21});
   op.attributes.insert(
       op.attributes.end(),
-      {kGroups, kStash, {norm::kPerGroup, "private int, default 0: 1 has one scale per group"}});
+      {kGroups,
+       kStash,
+       {norm::kPerGroup, "private int, default 0: 1 has one scale per group", Writer::kRules}});
   op.normalize = normalize_group;
   op.infer = infer_group;
   return op;
@@ -340,7 +346,6 @@ OpDef group_op() {
 OpDef instance_op() {
   OpDef op =
       forward_op("InstanceNormalization", "Mean 0 and variance 1 over each channel.", {1, 6, 22});
-  op.normalize = normalize_instance;
   op.infer = infer_group;
   return op;
 }

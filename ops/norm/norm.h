@@ -24,6 +24,8 @@ inline constexpr const char* kForm = "form";
 inline constexpr const char* kPerGroup = "per_group";
 
 Form form_of(const Node& node);
+// Parts of the channels of a Form::kGroup.
+int64_t groups_of(const Node& node, int64_t channels);
 
 // The first axis that a group reaches over. Throws ConstraintError (N2).
 int first_axis(const Node& node, int rank);

@@ -4,6 +4,7 @@
 // rows, first finds the statistics of all groups (in the workspace), then takes the rows in order
 // for some numbers of scale at a time.
 #include <algorithm>
+#include <limits>
 
 #include "ops/core/elementwise.h"
 #include "ops/core/isa.h"
@@ -91,6 +92,7 @@ class Forward final : public NormKernel {
                                     : dtype_) {}
 
   void run(CpuContext& context) const override {
+    if (g_.group_length() == 0) return store_statistics_of_nothing(context);
     dispatch_float(dtype_, [&]<class T>() {
       const Loops<T>& loops = loops_of<T>(kind_);
       each_group(*context.pool, [&](int64_t group) {
@@ -111,6 +113,15 @@ class Forward final : public NormKernel {
   }
 
  private:
+  // The mean of no element is NaN, as in ReduceMean.
+  void store_statistics_of_nothing(CpuContext& context) const {
+    for (const int output : {1, 2}) {
+      for (int64_t i = 0; context.out<void>(output) != nullptr && i < rows_ * g_.groups; ++i) {
+        store(context.out<void>(output), stash_, i, std::numeric_limits<double>::quiet_NaN());
+      }
+    }
+  }
+
   DType stash_;
 };
 

@@ -70,8 +70,7 @@ void normalize_axes(NormalizeContext& c) {
 
 void infer_reduction(InferContext& c) {
   const DType dtype = c.dtype(0);
-  c.require(graph::is_floating(dtype) || graph::is_integer(dtype), "C3",
-            "input 0 is {}, expected numbers", graph::dtype_name(dtype));
+  require_numbers(c, 0, "C3");
   if (c.has(1)) c.ints(1);  // must be known
   if (c.rank(0) < 0) return c.set_unranked(0, dtype);
   const std::vector<bool> removed = reduce::reduced_axes(c.node(), c.constant(1), c.rank(0));

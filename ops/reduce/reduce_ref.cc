@@ -1,10 +1,11 @@
-// The reference kernels: for each element of y a loop over what it reduces, in double (integers:
-// 64 bits).
+// The reference kernels: for each element of y a loop over what it reduces, in double. Integers are
+// added and multiplied in 64 bits that wrap around; their roots and logarithms are cut off.
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include "ops/core/dispatch.h"
+#include "ops/core/integers.h"
 #include "ops/core/kernel.h"
 #include "ops/core/refusals.h"
 #include "ops/reduce/axes.h"
@@ -49,7 +50,8 @@ struct Offsets {
 };
 
 template <class T>
-using Wide = std::conditional_t<std::is_integral_v<T>, int64_t, double>;
+using Wide = std::conditional_t<!std::is_integral_v<T>, double,
+                                std::conditional_t<std::is_signed_v<T>, int64_t, uint64_t>>;
 
 template <class T>
 Wide<T> start_of(Fold fold) {
@@ -72,18 +74,18 @@ template <class W>
 W folded(Fold fold, W total, W x) {
   switch (fold) {
     case Fold::kProd:
-      return total * x;
+      return wrapped_product(total, x);
     case Fold::kMax:
       return x > total || x != x ? x : total;
     case Fold::kMin:
       return x < total || x != x ? x : total;
     case Fold::kL1:
-      return total + (x < 0 ? -x : x);
+      return wrapped_sum(total, x < 0 ? wrapped_negative(x) : x);
     case Fold::kL2:
     case Fold::kSumSquare:
-      return total + x * x;
+      return wrapped_sum(total, wrapped_product(x, x));
     default:
-      return total + x;
+      return wrapped_sum(total, x);
   }
 }
 
@@ -98,17 +100,22 @@ double log_sum_exp(const T* x, const std::vector<int64_t>& offsets) {
   return max + std::log(sum);
 }
 
+template <class W, class T>
+W total_of(Fold fold, const T* x, const std::vector<int64_t>& offsets) {
+  W total = static_cast<W>(start_of<T>(fold));
+  for (int64_t offset : offsets) total = folded(fold, total, static_cast<W>(x[offset]));
+  return total;
+}
+
 template <class T>
 T reduced(Fold fold, const T* x, const std::vector<int64_t>& offsets) {
-  if (fold == Fold::kLogSumExp) return static_cast<T>(log_sum_exp(x, offsets));
-  Wide<T> total = start_of<T>(fold);
-  for (int64_t offset : offsets) total = folded(fold, total, static_cast<Wide<T>>(x[offset]));
-  if (fold == Fold::kL2) return static_cast<T>(std::sqrt(static_cast<double>(total)));
-  if (fold == Fold::kLogSum) return static_cast<T>(std::log(static_cast<double>(total)));
+  if (fold == Fold::kLogSumExp) return element_of<T>(log_sum_exp(x, offsets));
+  if (fold == Fold::kL2) return element_of<T>(std::sqrt(total_of<double>(fold, x, offsets)));
+  if (fold == Fold::kLogSum) return element_of<T>(std::log(total_of<double>(fold, x, offsets)));
+  const auto total = total_of<Wide<T>>(fold, x, offsets);
   if (fold != Fold::kMean) return static_cast<T>(total);
-  const double mean = static_cast<double>(total) / static_cast<double>(offsets.size());
-  if constexpr (std::is_integral_v<T>) return offsets.empty() ? T(0) : static_cast<T>(mean);
-  return static_cast<T>(mean);
+  if (std::is_integral_v<T> && offsets.empty()) return 0;  // integers have no NaN
+  return static_cast<T>(total / static_cast<Wide<T>>(offsets.size()));
 }
 
 void run_reduction(Fold fold, const KernelRequest& request, CpuContext& context) {
@@ -119,7 +126,7 @@ void run_reduction(Fold fold, const KernelRequest& request, CpuContext& context)
     T* y = context.out<T>(0);
     for (size_t i = 0; i < offsets.kept.size(); ++i) {
       const T value = reduced(fold, context.in<T>(0) + offsets.kept[i], offsets.removed);
-      y[i] = static_cast<T>(context.accumulate ? y[i] + value : value);
+      y[i] = context.accumulate ? wrapped_sum(y[i], value) : value;
     }
   });
 }

@@ -32,10 +32,7 @@ namespace {
 
 // --- Schema
 
-void normalize_reshape(NormalizeContext& c) {
-  c.node().attributes.erase("consumed_inputs");
-  c.attribute_to_input("shape", 1);
-}
+void normalize_reshape(NormalizeContext& c) { c.attribute_to_input("shape", 1); }
 
 void normalize_axes(NormalizeContext& c) { c.attribute_to_input("axes", 1); }
 

@@ -7,10 +7,11 @@
 // R1 floating elements          R2 the names of modes are known; antialias is 0
 // R3 scales or sizes, not both, one for each listed axis (default: all axes)
 // R4 scales are positive numbers, sizes >= 1; no output of cells from an input without
-// R5 tf_crop_and_resize has a roi, two numbers for each listed axis
+// R5 tf_crop_and_resize has a roi, two finite numbers for each listed axis; with scales it may not
+//    run backwards
 // R6 sizes keep the batch axis as it is
 // Old      Resize-10 and Upsample become the form with asymmetric coordinates, where nearest takes
-//          the cell before p, on axes that shrink the one behind: nearest_mode "simple".
+//          the cell before p, on axes that shrink the one behind: private attribute old_simple = 1.
 // Gradient dx = ResizeGrad(dy): the same weights, transposed. Reads sizes only, which it keeps as
 //          attributes (axes, scales, input_shape, roi).
 // Source   ONNX Resize-10, 11, 13, 18, 19, Upsample-7, 9
@@ -25,7 +26,9 @@
 #include "ops/core/elementwise.h"
 #include "ops/core/gradient.h"
 #include "ops/core/infer.h"
+#include "ops/core/lines.h"
 #include "ops/core/normalize.h"
+#include "ops/core/strided.h"
 
 namespace sardonyx::ops {
 
@@ -68,8 +71,7 @@ constexpr Named<Coordinates> kCoordinates[] = {
 constexpr Named<Nearest> kNearestModes[] = {{"round_prefer_floor", Nearest::kRoundPreferFloor},
                                             {"round_prefer_ceil", Nearest::kRoundPreferCeil},
                                             {"floor", Nearest::kFloor},
-                                            {"ceil", Nearest::kCeil},
-                                            {kOldSimpleName, Nearest::kOldSimple}};
+                                            {"ceil", Nearest::kCeil}};
 constexpr Named<Aspect> kAspects[] = {{"stretch", Aspect::kStretch},
                                       {"not_larger", Aspect::kNotLarger},
                                       {"not_smaller", Aspect::kNotSmaller}};
@@ -85,6 +87,7 @@ Settings Settings::of(const Node& node) {
   s.mode = named(node, "mode", "nearest", kModes);
   s.coordinates = named(node, "coordinate_transformation_mode", "half_pixel", kCoordinates);
   s.nearest = named(node, "nearest_mode", "round_prefer_floor", kNearestModes);
+  if (node.get_int(kOldSimple, 0) != 0) s.nearest = Nearest::kOldSimple;
   if (node.get_int("exclude_outside", 0) != 0) s.outside = Outside::kLeaveOut;
   s.cubic_coeff = node.get_float("cubic_coeff_a", -0.75);
   s.extrapolation = node.get_float("extrapolation_value", 0);
@@ -121,10 +124,21 @@ Target Target::of(const Node& node, const Tensor* roi, const Tensor* scales, con
     throw ConstraintError("R5", "tf_crop_and_resize needs a roi of {} numbers, found {}", 2 * count,
                           t.roi.size());
   }
+  for (size_t i = 0; i < count; ++i) {
+    const double begin = t.roi[i], end = t.roi[count + i];
+    if (std::isfinite(begin) && std::isfinite(end)) continue;
+    throw ConstraintError("R5", "the roi of axis {} is {} to {}, expected finite numbers",
+                          t.axes[i], begin, end);
+  }
   return t;
 }
 
 namespace {
+
+ConstraintError too_long(const AxisScale& a, double scale) {
+  return ConstraintError("R4", "axis {} of size {} is too long at the scale {}", a.axis, a.in,
+                         scale);
+}
 
 // Fills in the scale and, where it follows, the size of y.
 void by_scale(AxisScale& a, double scale) {
@@ -134,13 +148,16 @@ void by_scale(AxisScale& a, double scale) {
   }
   a.scale = scale;
   if (a.in < 0) return;
+  if (a.roi_end < a.roi_begin) {
+    throw ConstraintError(
+        "R5",
+        "the roi of axis {} runs backwards from {} to {}, which takes sizes instead of scales",
+        a.axis, a.roi_begin, a.roi_end);
+  }
   // In float, as everywhere else: 10 * 0.7f is 7 there, but 6.99.. in double.
   const float size = static_cast<float>(a.in) * static_cast<float>(a.roi_end - a.roi_begin) *
                      static_cast<float>(scale);
-  if (!(size < kLargestAxis)) {
-    throw ConstraintError("R4", "axis {} of size {} is too long at the scale {}", a.axis, a.in,
-                          scale);
-  }
+  if (!(size < kLargestAxis)) throw too_long(a, scale);
   a.out = static_cast<int64_t>(std::floor(size));
 }
 
@@ -164,8 +181,10 @@ void keep_aspect(std::vector<AxisScale>& axes, const std::vector<int64_t>& sizes
     common = aspect == Aspect::kNotLarger ? std::min(common, scale) : std::max(common, scale);
   }
   for (AxisScale& a : axes) {
+    const double size = std::floor(common * static_cast<double>(a.in) + 0.5);
+    if (size > kLargestAxis) throw too_long(a, common);
     a.scale = common;
-    a.out = static_cast<int64_t>(std::floor(common * static_cast<double>(a.in) + 0.5));
+    a.out = static_cast<int64_t>(size);
   }
 }
 
@@ -229,18 +248,15 @@ bool keeps_rows(const Node& node) {
 ResizeGeometry::ResizeGeometry(const Node& node, const TensorType& x, const std::vector<int64_t>& y,
                                std::vector<AxisScale> resized)
     : settings(Settings::of(node)), axes(std::move(resized)) {
-  std::vector<int64_t> sizes = x.shape();
-  const int rank = static_cast<int>(sizes.size());
+  const int rank = x.rank();
   first = axes.empty() ? rank : axes.front().axis;
   const int end = axes.empty() ? rank : axes.back().axis + 1;
+  const std::vector<int64_t> sizes = stored_dims(x);
   in_box.assign(sizes.begin() + first, sizes.begin() + end);
   out_box.assign(y.begin() + first, y.begin() + end);
-  if (const int lanes = x.layout.lane_count(); lanes != 0) {
-    sizes[0] = (sizes[0] + lanes - 1) / lanes;
-    inner = lanes;
-  }
-  for (int i = 0; i < first; ++i) outer *= sizes[i];
-  for (int i = end; i < rank; ++i) inner *= sizes[i];
+  const Lines boxes = Lines::over(sizes, first, end);
+  outer = boxes.outer;
+  inner = boxes.inner;
 }
 
 ResizeGeometry ResizeGeometry::forward(const KernelRequest& r) {
@@ -294,6 +310,7 @@ const std::vector<AttributeDef> kSettings = {
     {"cubic_coeff_a", "float, default -0.75: coefficient of cubic"},
     {"exclude_outside", "int, default 0: 1 gives no weight to cells beyond an edge"},
     {"extrapolation_value", "float, default 0: y where tf_crop_and_resize leaves x"},
+    {resize::kOldSimple, "private int, default 0: 1 rounds as Resize-10 does", Writer::kRules},
 };
 
 std::vector<AttributeDef> with_settings(std::vector<AttributeDef> more) {
@@ -309,7 +326,7 @@ void normalize_old_form(NormalizeContext& c) {
     c.b().graph().set_input(&node, resize::kRoi, nullptr);
   }
   node.attributes["coordinate_transformation_mode"] = std::string("asymmetric");
-  node.attributes["nearest_mode"] = std::string(resize::kOldSimpleName);
+  node.attributes[resize::kOldSimple] = int64_t{1};
 }
 
 void normalize_resize(NormalizeContext& c) {

@@ -26,8 +26,8 @@ enum class Coordinates : uint8_t {
 enum class Nearest : uint8_t { kRoundPreferFloor, kRoundPreferCeil, kFloor, kCeil, kOldSimple };
 enum class Outside : uint8_t { kRepeatEdge, kLeaveOut };
 
-// The private nearest_mode that Resize-10 and Upsample become.
-inline constexpr const char* kOldSimpleName = "simple";
+// Private: 1 in what Resize-10 and Upsample become, Nearest::kOldSimple.
+inline constexpr const char* kOldSimple = "old_simple";
 
 struct Settings {
   Mode mode = Mode::kNearest;

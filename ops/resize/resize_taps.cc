@@ -102,7 +102,7 @@ Taps axis_taps(const Settings& s, const AxisScale& a) {
     const auto last = static_cast<double>(a.in - 1);
     const double place = place_in_x(s, a, o);
     const bool outside =
-        s.coordinates == Coordinates::kTfCropAndResize && (place < 0 || place > last);
+        s.coordinates == Coordinates::kTfCropAndResize && !(place >= 0 && place <= last);
     if (!outside && s.mode == Mode::kNearest) {
       add_tap(taps, static_cast<int64_t>(std::clamp(nearest_cell(s, a, place), 0.0, last)), 1);
     } else if (!outside) {

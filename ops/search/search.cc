@@ -16,6 +16,7 @@
 #include "ops/search/search.h"
 
 #include "ops/core/axes.h"
+#include "ops/core/elementwise.h"
 #include "ops/core/gradient.h"
 #include "ops/core/infer.h"
 #include "ops/core/normalize.h"
@@ -41,9 +42,7 @@ void normalize_top_k(NormalizeContext& c) { c.attribute_to_input("k", 1); }
 // --- Shape
 
 void require_line(const InferContext& c) {
-  const DType dtype = c.dtype(0);
-  c.require(graph::is_floating(dtype) || graph::is_integer(dtype), "C2",
-            "input 0 is {}, expected numbers", graph::dtype_name(dtype));
+  require_numbers(c, 0, "C2");
   const int rank = c.rank(0);
   if (rank < 0) return;
   const int64_t axis = search::axis_attribute(c.node());

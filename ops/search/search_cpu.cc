@@ -4,34 +4,18 @@
 
 #include "ops/core/dispatch.h"
 #include "ops/core/elementwise.h"
+#include "ops/core/lines.h"
 #include "ops/core/refusals.h"
-#include "ops/core/strided.h"
 #include "ops/search/search.h"
 
 namespace sardonyx::ops {
 
-namespace search {
-
-Lines::Lines(const KernelRequest& request) {
-  const std::vector<int64_t> shape = request.in_shape(0);
-  const int axis = axis_of(*request.node, request.in[0].rank());
-  length = shape[axis];
-  inner = row_major(shape)[axis];
-  count = length == 0 ? 0 : request.in[0].numel() / length;
-}
-
-}  // namespace search
-
 namespace {
 
 using search::Goal;
-using search::Lines;
 
-// f(begin, end) over lines.
-template <class F>
-void for_lines(CpuContext& context, const Lines& lines, F&& f) {
-  const int64_t grain = std::max<int64_t>(1, kCheapGrain / std::max<int64_t>(lines.length, 1));
-  parallel_for(*context.pool, lines.count, grain, f);
+Lines lines_of(const KernelRequest& request) {
+  return Lines::along(request.in_shape(0), search::axis_of(*request.node, request.in[0].rank()));
 }
 
 enum class Tie : uint8_t { kFirst, kLast };
@@ -54,10 +38,10 @@ int64_t extremum_of(Goal goal, Tie tie, const T* x, int64_t length, int64_t stri
 }
 
 void run_arg(Goal goal, const KernelRequest& request, CpuContext& context) {
-  const Lines lines(request);
+  const Lines lines = lines_of(request);
   const Tie tie = request.node->get_int("select_last_index", 0) != 0 ? Tie::kLast : Tie::kFirst;
   dispatch_number(request.in[0].dtype, [&]<class T>() {
-    for_lines(context, lines, [&](int64_t begin, int64_t end) {
+    cut_lines(*context.pool, lines, kCheapGrain, [&](int64_t begin, int64_t end) {
       for (int64_t line = begin; line < end; ++line) {
         const T* x = context.in<T>(0) + lines.first(line);
         context.out<int64_t>(0)[line] = extremum_of(goal, tie, x, lines.length, lines.inner);
@@ -74,11 +58,12 @@ bool before(Goal goal, T a, T b) {
 }
 
 void run_top_k(const KernelRequest& request, CpuContext& context) {
-  const Lines lines(request);
+  const Lines lines = lines_of(request);
   const Goal goal = request.node->get_int("largest", 1) != 0 ? Goal::kLargest : Goal::kSmallest;
   const int64_t k = request.ints(1).at(0);
+  const Lines results{lines.outer, k, lines.inner};
   dispatch_number(request.in[0].dtype, [&]<class T>() {
-    for_lines(context, lines, [&](int64_t begin, int64_t end) {
+    cut_lines(*context.pool, lines, kCheapGrain, [&](int64_t begin, int64_t end) {
       std::vector<int64_t> order(lines.length);
       for (int64_t line = begin; line < end; ++line) {
         const T* x = context.in<T>(0) + lines.first(line);
@@ -87,7 +72,7 @@ void run_top_k(const KernelRequest& request, CpuContext& context) {
           const T u = x[a * lines.inner], v = x[b * lines.inner];
           return before(goal, u, v) || (!before(goal, v, u) && a < b);
         });
-        const int64_t to = line / lines.inner * k * lines.inner + line % lines.inner;
+        const int64_t to = results.first(line);
         for (int64_t i = 0; i < k; ++i) {
           const int64_t at = to + i * lines.inner;
           if (T* values = context.out<T>(0)) values[at] = x[order[i] * lines.inner];

@@ -272,10 +272,10 @@ Refusal when_axis_0_is_padded() {
 }  // namespace
 
 void register_pad_cpu(KernelRegistry& kernels) {
-  add_window_kernels<PadKernel>(kernels, "", "Pad", "pad", pad_ref, unless_sized(),
-                                when_axis_0_is_padded());
-  add_window_kernels<PadGradKernel>(kernels, kDomain, "PadGrad", "pad_grad", pad_grad_ref,
-                                    unless_float(), when_axis_0_is_padded());
+  add_window_kernels(kernels, "", "Pad", "pad", pad_ref, fast_kernel<PadKernel>, unless_sized(),
+                     when_axis_0_is_padded());
+  add_window_kernels(kernels, kDomain, "PadGrad", "pad_grad", pad_grad_ref,
+                     fast_kernel<PadGradKernel>, unless_float(), when_axis_0_is_padded());
 }
 
 }  // namespace sardonyx::ops

@@ -68,21 +68,11 @@ void slice_grad_ref(const KernelRequest& request, CpuContext& context) {
   });
 }
 
-class SliceKernel final : public Kernel {
- public:
-  explicit SliceKernel(const KernelRequest& request) : copy_(box(request), request.out[0].dtype) {}
-  void run(CpuContext& context) const override {
-    copy_.run(*context.pool, context.inputs[0], context.outputs[0]);
-  }
-
- private:
-  static StridedBox box(const KernelRequest& request) {
-    const std::vector<int64_t> to = stored_dims(request.out[0]);
-    const Window window = window_in(stored_dims(request.in[0]), slice_box(request));
-    return {to, window.strides, row_major(to), window.at, 0};
-  }
-  StridedCopy copy_;
-};
+StridedBox slice_copy(const KernelRequest& request) {
+  const std::vector<int64_t> to = stored_dims(request.out[0]);
+  const Window window = window_in(stored_dims(request.in[0]), slice_box(request));
+  return {to, window.strides, row_major(to), window.at, 0};
+}
 
 class SliceGradKernel final : public Kernel {
  public:
@@ -115,10 +105,10 @@ Refusal unless_axis_0_is_whole() {
 }  // namespace
 
 void register_slice_cpu(KernelRegistry& kernels) {
-  add_window_kernels<SliceKernel>(kernels, "", "Slice", "slice", slice_ref, unless_sized(),
-                                  unless_axis_0_is_whole());
-  add_window_kernels<SliceGradKernel>(kernels, kDomain, "SliceGrad", "slice_grad", slice_grad_ref,
-                                      unless_sized(), unless_axis_0_is_whole());
+  add_window_kernels(kernels, "", "Slice", "slice", slice_ref, strided_kernel(slice_copy),
+                     unless_sized(), unless_axis_0_is_whole());
+  add_window_kernels(kernels, kDomain, "SliceGrad", "slice_grad", slice_grad_ref,
+                     fast_kernel<SliceGradKernel>, unless_sized(), unless_axis_0_is_whole());
 }
 
 }  // namespace sardonyx::ops

@@ -12,29 +12,14 @@
 namespace sardonyx::ops {
 
 template <class Fast>
-void add_window_kernels(KernelRegistry& kernels, const std::string& domain, const std::string& op,
-                        const std::string& name, KernelFunction reference, Refusal types,
-                        Refusal in_lanes) {
-  KernelDef def;
-  def.domain = domain;
-  def.op = op;
-  def.name = name + ".ref";
-  def.declines = {std::move(types)};
-  def.create = simple_kernel(std::move(reference));
-  kernels.add(def);
-
-  def.name = name + ".strided";
-  def.speed = Speed::kPlain;
-  def.create = [](const KernelRequest& request) { return std::make_unique<Fast>(request); };
-  kernels.add(def);
-
-  def.name = name + ".lanes";
-  def.speed = Speed::kOptimised;
-  def.layouts = Layouts::kLanes;
-  def.declines.push_back(unless_in_lanes(1));
-  def.declines.push_back(std::move(in_lanes));
-  kernels.add(def);
+std::unique_ptr<Kernel> fast_kernel(const KernelRequest& request) {
+  return std::make_unique<Fast>(request);
 }
+
+void add_window_kernels(KernelRegistry& kernels, const std::string& domain, const std::string& op,
+                        const std::string& name, KernelFunction reference,
+                        const std::function<std::unique_ptr<Kernel>(const KernelRequest&)>& fast,
+                        Refusal types, Refusal in_lanes);
 
 void register_slice_cpu(KernelRegistry& kernels);
 void register_pad_cpu(KernelRegistry& kernels);

@@ -17,6 +17,7 @@
 #include "ops/core/gradient.h"
 #include "ops/core/infer.h"
 #include "ops/core/normalize.h"
+#include "ops/core/strided.h"
 
 namespace sardonyx::ops {
 
@@ -32,15 +33,9 @@ int64_t first_axis(const Node& node, int64_t rank) {
   return axis < 0 ? axis + rank : axis;
 }
 
-Groups Groups::of(const Node& node, const std::vector<int64_t>& shape) {
-  const int64_t rank = static_cast<int64_t>(shape.size());
-  const int64_t axis = first_axis(node, rank);
-  const int64_t end = node.get_int(kFlatten, 0) != 0 ? rank : axis + 1;
-  Groups groups;
-  for (int64_t i = 0; i < rank; ++i) {
-    (i < axis ? groups.outer : i < end ? groups.length : groups.inner) *= shape[i];
-  }
-  return groups;
+Lines groups_of(const Node& node, const TensorType& x) {
+  const int64_t axis = first_axis(node, x.rank());
+  return Lines::over(stored_dims(x), axis, node.get_int(kFlatten, 0) != 0 ? x.rank() : axis + 1);
 }
 
 }  // namespace softmax
@@ -94,7 +89,8 @@ OpDef define(const char* domain, const char* name, const char* doc) {
   op.outputs = {{"y"}};
   op.attributes = {
       {"axis", "int, default -1: the axis whose elements sum to 1"},
-      {softmax::kFlatten, "private int, default 0: 1 takes all axes from `axis` on together"}};
+      {softmax::kFlatten, "private int, default 0: 1 takes all axes from `axis` on together",
+       Writer::kRules}};
   op.infer = infer_softmax;
   op.batch = batch_role;
   return op;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "ops/core/lines.h"
 #include "ops/core/op.h"
 
 namespace sardonyx::ops::softmax {
@@ -14,11 +15,7 @@ inline constexpr const char* kFlatten = "flatten";
 // of range.
 int64_t first_axis(const Node& node, int64_t rank);
 
-// Element c of group (o, i) is x[(o * length + c) * inner + i].
-struct Groups {
-  int64_t outer = 1, length = 1, inner = 1;
-
-  static Groups of(const Node& node, const std::vector<int64_t>& shape);
-};
+// What is normalised together: a line is a group. In lanes the images are inner axes.
+Lines groups_of(const Node& node, const TensorType& x);
 
 }  // namespace sardonyx::ops::softmax

@@ -14,8 +14,6 @@ namespace sardonyx::ops {
 
 namespace {
 
-using softmax::Groups;
-
 enum class Which : uint8_t { kSoftmax, kLogSoftmax, kSoftmaxGrad, kLogSoftmaxGrad };
 
 struct Entry {
@@ -58,18 +56,15 @@ void gradient_plain(Which which, const T* y, const T* dy, int64_t length, int64_
 }
 
 template <class T>
-void run_plain(Which which, const Groups& groups, CpuContext& context) {
+void run_plain(Which which, const Lines& groups, CpuContext& context) {
   const bool backward = which == Which::kSoftmaxGrad || which == Which::kLogSoftmaxGrad;
-  parallel_for(*context.pool, groups.outer * groups.inner, 64, [&](int64_t begin, int64_t end) {
-    for (int64_t group = begin; group < end; ++group) {
-      const int64_t at = group / groups.inner * groups.length * groups.inner + group % groups.inner;
-      if (backward) {
-        gradient_plain(which, context.in<T>(0) + at, context.in<T>(1) + at, groups.length,
-                       groups.inner, context.out<T>(0) + at);
-      } else {
-        forward_plain(which, context.in<T>(0) + at, groups.length, groups.inner,
-                      context.out<T>(0) + at);
-      }
+  each_line(*context.pool, groups, kMathGrain, [&](int64_t at) {
+    if (backward) {
+      gradient_plain(which, context.in<T>(0) + at, context.in<T>(1) + at, groups.length,
+                     groups.inner, context.out<T>(0) + at);
+    } else {
+      forward_plain(which, context.in<T>(0) + at, groups.length, groups.inner,
+                    context.out<T>(0) + at);
     }
   });
 }
@@ -105,7 +100,7 @@ void run_groups(Which which, SoftmaxGroups g, int64_t at, CpuContext& context) {
 }
 
 template <class T>
-void run_vector(Which which, const Groups& groups, CpuContext& context) {
+void run_vector(Which which, const Lines& groups, CpuContext& context) {
   const int64_t width = std::min(groups.inner, kSoftmaxColumns);
   const int64_t pieces = groups.inner == 0 ? 0 : (groups.inner + width - 1) / width;
   const int64_t grain = 1 + kMathGrain / std::max<int64_t>(groups.length * width, 1);
@@ -124,16 +119,9 @@ template <bool kVector>
 class SoftmaxKernel final : public Kernel {
  public:
   SoftmaxKernel(Which which, const KernelRequest& request)
-      : which_(which), dtype_(request.in[0].dtype) {
-    std::vector<int64_t> shape = request.in_shape(0);
-    groups_ = Groups::of(*request.node, shape);
-    if (const int lanes = request.in[0].layout.lane_count(); lanes != 0) {
-      // [N/16][..][16]: what is normalised lies between the blocks and the lanes.
-      groups_.outer =
-          groups_.outer / std::max<int64_t>(shape[0], 1) * ((shape[0] + lanes - 1) / lanes);
-      groups_.inner *= lanes;
-    }
-  }
+      : which_(which),
+        dtype_(request.in[0].dtype),
+        groups_(softmax::groups_of(*request.node, request.in[0])) {}
 
   void run(CpuContext& context) const override {
     if (groups_.length == 0) return;
@@ -149,7 +137,7 @@ class SoftmaxKernel final : public Kernel {
  private:
   Which which_;
   DType dtype_;
-  Groups groups_;
+  Lines groups_;
 };
 
 template <bool kVector>

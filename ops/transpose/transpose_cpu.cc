@@ -21,27 +21,15 @@ void transpose_ref(const KernelRequest& request, CpuContext& context) {
   });
 }
 
-class TransposeKernel final : public Kernel {
- public:
-  explicit TransposeKernel(const KernelRequest& request)
-      : copy_(box(request), request.out[0].dtype) {}
-  void run(CpuContext& context) const override {
-    copy_.run(*context.pool, context.inputs[0], context.outputs[0]);
-  }
-
- private:
-  static StridedBox box(const KernelRequest& request) {
-    const std::vector<int64_t> to = stored_dims(request.out[0]);
-    const std::vector<int64_t> strides = row_major(stored_dims(request.in[0]));
-    std::vector<int64_t> perm = permutation(*request.node, request.in[0].rank());
-    if (perm.size() < to.size()) perm.push_back(std::ssize(perm));  // the lane stays innermost
-    StridedBox box{to, {}, row_major(to)};
-    for (int64_t axis : perm) box.src.push_back(strides[axis]);
-    return box;
-  }
-
-  StridedCopy copy_;
-};
+StridedBox box_of(const KernelRequest& request) {
+  const std::vector<int64_t> to = stored_dims(request.out[0]);
+  const std::vector<int64_t> strides = row_major(stored_dims(request.in[0]));
+  std::vector<int64_t> perm = permutation(*request.node, request.in[0].rank());
+  if (perm.size() < to.size()) perm.push_back(std::ssize(perm));  // the lane stays innermost
+  StridedBox box{to, {}, row_major(to)};
+  for (int64_t axis : perm) box.src.push_back(strides[axis]);
+  return box;
+}
 
 }  // namespace
 
@@ -56,9 +44,7 @@ void register_transpose_cpu(KernelRegistry& kernels) {
   KernelDef tiled = ref;
   tiled.name = "transpose.tiled";
   tiled.speed = Speed::kOptimised;
-  tiled.create = [](const KernelRequest& request) {
-    return std::make_unique<TransposeKernel>(request);
-  };
+  tiled.create = strided_kernel(box_of);
   kernels.add(tiled);
 
   KernelDef lanes = tiled;

@@ -3,6 +3,7 @@
 
 #include <limits>
 
+#include "ops/core/infer.h"
 #include "ops/core/normalize.h"
 #include "tests/support/op_tester.h"
 
@@ -147,14 +148,21 @@ TEST(ArithmeticSelect, an_old_slope_starts_at_the_channels) {
   graph::Graph g;
   graph::Value* x = g.add_input("x", {graph::DType::kFloat32, {2, 3, 2}});
   graph::Value* slope = g.add_input("s", {graph::DType::kFloat32, {3}});
-  graph::Node* node = g.add_node("", "PRelu", {x, slope}, {});
-  ops::NormalizeContext context(*node, 6);
-  ops::OpRegistry::get().at(*node).normalize(context);
+  graph::Node* node = g.add_node("", "PRelu", {x, slope}, {"y"});
+  ops::normalize_node(*node, 6);
   OpCase c =
       of("PRelu", {given(floats({1, 3, 2}, {-1, -2, -3, -4, 5, 6})), given(floats({3}, {2, 3, 4}))},
          floats({1, 3, 2}, {-2, -4, -9, -12, 5, 6}));
   c.attributes = {{"legacy_axis", node->get_int("legacy_axis", -1)}};
   check_op(c);
+}
+
+TEST(ArithmeticSelect, a_slope_without_a_result_has_no_shape_to_fit) {
+  graph::Graph g;
+  graph::Value* x = g.add_input("x", {graph::DType::kFloat32, {2, 3}});
+  for (const std::vector<std::string>& outputs : {std::vector<std::string>{}, {""}}) {
+    ops::infer_node(*g.add_node("", "PRelu", {x, x}, outputs));
+  }
 }
 
 TEST(ArithmeticSelect, mod_has_the_sign_of_the_divisor_or_with_fmod_of_the_dividend) {

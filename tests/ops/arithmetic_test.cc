@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "graph/builder.h"
+#include "graph/names.h"
 #include "ops/core/normalize.h"
 #include "tests/support/op_tester.h"
 
@@ -159,6 +160,27 @@ TEST(Arithmetic, integers_wrap_and_truncate) {
              given(ints({2}, {5, 4}).cast(graph::DType::kUint8)));
   c.expected = {ints({2}, {254, 5})};
   check_op(c);
+}
+
+TEST(Arithmetic, integer_powers_are_exact_and_wrap) {
+  constexpr int64_t kMin = std::numeric_limits<int64_t>::min();
+  // 3^39 has more digits than a double.
+  OpCase c = binary("pow", "Pow", given(ints({8}, {3, -3, 2, 2, 0, 7, -1, -1})),
+                    given(ints({8}, {39, 39, 63, 64, 0, -2, -3, -4})));
+  c.expected = {ints({8}, {4052555153018976267, -4052555153018976267, kMin, 0, 1, 0, -1, 1})};
+  check_op(c);
+  EXPECT_EQ(reference(c).at(0).to_ints().at(0), 4052555153018976267);
+  c = binary("int8", "Pow", given(ints({2}, {2, -2}).cast(graph::DType::kInt8)),
+             exactly(given(floats({2}, {6.5F, 9}))));
+  c.expected = {ints({2}, {90, -128})};  // a float exponent: truncated, then cut off
+  check_op(c);
+  c = binary("p1", "Pow", given(ints({1}, {0})), given(ints({1}, {-1})));
+  try {
+    reference(c);
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "0 to the power of -1 is no integer\n  while running node p1 (Pow)");
+  }
 }
 
 TEST(Arithmetic, integer_division_by_zero_is_an_error) {
@@ -416,10 +438,9 @@ TEST(Arithmetic, normalize_turns_the_old_axis_into_a_private_attribute) {
   graph::Value* a = g.add_input("a", {graph::DType::kFloat32, {2, 3}});
   graph::Value* b = g.add_input("b", {graph::DType::kFloat32, {2}});
   const auto normalized = [&](graph::Attributes attributes, int64_t opset) {
-    graph::Node* node = g.add_node("", "Add", {a, b}, {});
+    graph::Node* node = g.add_node("", "Add", {a, b}, {graph::fresh_name(g, "y")});
     node->attributes = std::move(attributes);
-    ops::NormalizeContext context(*node, opset);
-    ops::OpRegistry::get().at(*node).normalize(context);
+    ops::normalize_node(*node, opset);
     std::string text;
     for (const auto& [name, value] : node->attributes) {
       text += fmt::format("{}={} ", name, node->get_int(name, -1));

@@ -121,8 +121,7 @@ TEST(Cast, normalize_reads_the_type_names_of_opset_1) {
   graph::Value* x = g.add_input("x", {DType::kInt64, {2}});
   graph::Node* node = g.add_node("", "Cast", {x}, {"y"});
   node->attributes = {{"to", std::string("FLOAT")}};
-  ops::NormalizeContext context(*node, 1);
-  ops::OpRegistry::get().at(*node).normalize(context);
+  ops::normalize_node(*node, 1);
   EXPECT_EQ(node->get_int("to", 0), 1);
 }
 

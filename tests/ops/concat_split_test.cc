@@ -231,13 +231,11 @@ TEST(ConcatSplit, old_forms_become_the_newest) {
   auto* x = g.add_input("x", TensorType(DType::kFloat32, {2, 3}));
   auto* parts = g.add_node("", "Split", {x}, {"a", "b"});
   parts->attributes = {{"axis", int64_t{1}}, {"split", std::vector<int64_t>{1, 2}}};
-  ops::NormalizeContext split_context(*parts, 11);
-  ops::OpRegistry::get().at(*parts).normalize(split_context);
+  ops::normalize_node(*parts, 11);
   ops::infer_node(*parts);
   EXPECT_EQ(parts->output(1)->type.str(), "float[2,2]");
   auto* joined = g.add_node("", "Concat", {x, x}, {"c"});
-  ops::NormalizeContext concat_context(*joined, 1);
-  ops::OpRegistry::get().at(*joined).normalize(concat_context);
+  ops::normalize_node(*joined, 1);
   ops::infer_node(*joined);
   EXPECT_EQ(joined->output(0)->type.str(), "float[2,6]");
 }

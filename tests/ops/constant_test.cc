@@ -79,8 +79,7 @@ TEST(ConstantOfShape, fills_with_its_value_and_type) {
 TEST(ConstantOfShape, writes_its_default_out_so_that_it_follows_the_compute_type) {
   graph::Graph g;
   auto* node = g.add_node("", "ConstantOfShape", {g.add_constant("s", ints({1}, {2}))}, {"y"});
-  ops::NormalizeContext context(*node, 9);
-  ops::OpRegistry::get().at(*node).normalize(context);
+  ops::normalize_node(*node, 9);
   EXPECT_TRUE(node->get_tensor("value")->identical(floats({1}, {0})));
 }
 

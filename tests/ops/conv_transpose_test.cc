@@ -2,6 +2,7 @@
 // kernel and layout, gradients, constraints.
 #include <gtest/gtest.h>
 
+#include "ops/core/infer.h"
 #include "tests/support/op_tester.h"
 
 namespace sardonyx::test {
@@ -171,8 +172,24 @@ TEST(ConvTranspose, c4_rejects_another_kernel_shape) {
 TEST(ConvTranspose, c5_rejects_a_bias_of_another_size) {
   OpCase c = on({1, 2, 3}, {2, 3, 2});
   c.inputs.push_back(parameter(random({2})));
-  EXPECT_NE(infer_error(c).find("C5: b is [2], expected one number for each of the 3"),
+  EXPECT_NE(infer_error(c).find("C5: b is [2], expected [3]: one number for each output channel"),
             std::string::npos);
+}
+
+TEST(ConvTranspose, c5_says_an_unknown_size_in_words) {
+  graph::Graph g;
+  auto* x = g.add_input("x", ops::TensorType(DType::kFloat32, {1, 2, 3}));
+  auto* w = g.add_input("w", ops::TensorType(DType::kFloat32, {2, graph::Dim::named("M"), 2}));
+  auto* b = g.add_input("b", ops::TensorType(DType::kFloat32, {3, 1}));
+  auto* node = g.add_node("", "ConvTranspose", {x, w, b}, {"y"});
+  try {
+    ops::infer_node(*node);
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("b is [3,1], expected [?]: one number"),
+              std::string::npos)
+        << error.what();
+  }
 }
 
 TEST(ConvTranspose, c6_rejects_integers) {

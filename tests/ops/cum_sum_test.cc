@@ -1,6 +1,8 @@
 // Running sums worked out by hand.
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "tests/support/op_tester.h"
 
 namespace sardonyx::test {
@@ -47,6 +49,10 @@ TEST(CumSum, runs_along_any_axis) {
 TEST(CumSum, takes_integers_and_empty_axes) {
   OpCase c = cum_sum(given(ints({4}, {1, -2, 3, 4})), 0);
   c.expected = {ints({4}, {1, -1, 2, 6})};
+  check_op(c);
+  constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
+  c = cum_sum(given(ints({3}, {kMax, 1, 1})), 0);
+  c.expected = {ints({3}, {kMax, std::numeric_limits<int64_t>::min(), -kMax})};
   check_op(c);
   c = cum_sum(random({2, 0}), 1);
   c.zero_gradients = {0};

@@ -42,8 +42,7 @@ TEST(Dropout, old_forms_bring_ratio_as_input_and_mask_in_the_type_of_x) {
   auto* x = g.add_input("x", ops::TensorType(DType::kFloat32, {2, 3}));
   auto* node = g.add_node("", "Dropout", {x}, {"y", "mask"});
   node->attributes = {{"ratio", 0.25}, {"is_test", int64_t{1}}};
-  ops::NormalizeContext context(*node, 7);
-  ops::OpRegistry::get().at(*node).normalize(context);
+  ops::normalize_node(*node, 7);
   ASSERT_NE(node->input(1), nullptr);
   EXPECT_EQ(node->input(1)->data.as_double(0), 0.25);
   EXPECT_FALSE(node->has("is_test"));

@@ -140,8 +140,7 @@ TEST(Tile, refuses_opset_1) {
   graph::Graph g;
   auto* x = g.add_input("x", TensorType(DType::kFloat32, {2}));
   auto* node = g.add_node("", "Tile", {x, x, x}, {"y"});
-  ops::NormalizeContext context(*node, 1);
-  EXPECT_THROW(ops::OpRegistry::get().at(*node).normalize(context), Error);
+  EXPECT_THROW(ops::normalize_node(*node, 1), Error);
 }
 
 }  // namespace

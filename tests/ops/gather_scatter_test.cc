@@ -259,8 +259,7 @@ TEST(ScatterElements, was_called_scatter) {
   graph::Graph g;
   auto* x = g.add_input("x", TensorType(DType::kFloat32, {3}));
   auto* node = g.add_node("", "Scatter", {x, g.add_constant("i", ints({3}, {0, 1, 2})), x}, {"y"});
-  ops::NormalizeContext context(*node, 9);
-  ops::OpRegistry::get().at(*node).normalize(context);
+  ops::normalize_node(*node, 9);
   EXPECT_EQ(node->op, "ScatterElements");
 }
 

@@ -155,8 +155,7 @@ TEST(Gemm, old_broadcast_attribute_is_dropped) {
   auto* a = g.add_input("a", ops::TensorType(DType::kFloat32, {2, 3}));
   auto* node = g.add_node("", "Gemm", {a, a, a}, {"y"});
   node->attributes["broadcast"] = int64_t{1};
-  ops::NormalizeContext context(*node, 6);
-  ops::OpRegistry::get().at(*node).normalize(context);
+  ops::normalize_node(*node, 6);
   EXPECT_FALSE(node->has("broadcast"));
 }
 

@@ -252,11 +252,9 @@ TEST(Norm, opset_18_has_a_scale_per_group) {
   auto* s = g.add_input("s", ops::TensorType(DType::kFloat32, {2}));
   auto* node = g.add_node("", "GroupNormalization", {x, s, s}, {"y"});
   node->attributes["num_groups"] = int64_t{2};
-  ops::NormalizeContext now(*node, 21);
-  ops::OpRegistry::get().at(*node).normalize(now);
+  ops::normalize_node(*node, 21);
   EXPECT_THROW(ops::infer_node(*node), Error);
-  ops::NormalizeContext old(*node, 18);
-  ops::OpRegistry::get().at(*node).normalize(old);
+  ops::normalize_node(*node, 18);
   ops::infer_node(*node);
   EXPECT_EQ(node->output(0)->type.str(), "float[2,4,3]");
 }
@@ -266,8 +264,7 @@ TEST(Norm, opset_1_drops_what_caffe_needed) {
   auto* x = g.add_input("x", ops::TensorType(DType::kFloat32, {2, 4, 3}));
   auto* node = g.add_node("", "InstanceNormalization", {x, x, x}, {"y"});
   node->attributes["consumed_inputs"] = Ints{0, 0, 0};
-  ops::NormalizeContext context(*node, 1);
-  ops::OpRegistry::get().at(*node).normalize(context);
+  ops::normalize_node(*node, 1);
   EXPECT_TRUE(node->attributes.empty());
 }
 
@@ -275,11 +272,35 @@ TEST(Norm, statistics_of_a_layer_follow_the_types_of_the_graph) {
   graph::Graph g;
   auto* x = g.add_input("x", ops::TensorType(DType::kFloat32, {2, 4}));
   auto* node = g.add_node("", "LayerNormalization", {x, x}, {"y"});
-  ops::NormalizeContext context(*node, 17);
+  ops::normalize_node(*node, 17);
   const ops::OpDef& op = ops::OpRegistry::get().at(*node);
-  op.normalize(context);
   EXPECT_EQ(node->get_int("stash_type", 0), 1);
   EXPECT_EQ(op.dtype_attributes, std::vector<std::string>{"stash_type"});
+}
+
+TEST(Norm, instances_have_no_groups_and_no_other_form) {
+  OpCase c;
+  c.claim = c.op = "InstanceNormalization";
+  c.inputs = {given(doubles({1, 2, 4}, {1, 3, 1, 3, 10, 14, 10, 14})),
+              parameter(given(doubles({2}, {1, 1}))), parameter(given(doubles({2}, {0, 0})))};
+  c.attributes = {{"epsilon", 0.0},
+                  {"num_groups", int64_t{-5}},
+                  {"form", std::string("LayerNormalization")},
+                  {"axis", int64_t{0}}};
+  c.expected = {doubles({1, 2, 4}, {-1, 1, -1, 1, -1, 1, -1, 1})};
+  c.gradient_tolerance = {1e-5, 1e-6};
+  check_op(c);
+}
+
+TEST(Norm, the_mean_of_no_element_is_nan) {
+  OpCase c;
+  c.claim = c.op = "LayerNormalization";
+  c.inputs = {random({2, 0}), parameter(random({0}))};
+  c.num_outputs = 3;
+  const double nan = std::nan("");
+  c.expected = {doubles({2, 0}, {}), doubles({2, 1}, {nan, nan}), doubles({2, 1}, {nan, nan})};
+  c.differentiate = std::vector<int>{};
+  check_op(c);
 }
 
 // --- Constraints
@@ -316,7 +337,7 @@ TEST(Norm, n2_rejects_axes_out_of_range) {
 TEST(Norm, n3_rejects_groups_that_do_not_divide) {
   EXPECT_TRUE(fails(on("GroupNormalization", random({1, 3, 2}), random({3}), random({3}),
                        {{"num_groups", int64_t{2}}}),
-                    "N3: num_groups 2 does not divide the 3 channels"));
+                    "N3: num_groups 2 does not divide the channels of x [1,3,2]"));
   EXPECT_TRUE(fails(on("GroupNormalization", random({1, 3, 2}), random({3}), random({3})), "N3"));
 }
 

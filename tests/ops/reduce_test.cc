@@ -280,6 +280,41 @@ TEST(Reduce, integers) {
   check("ReduceMean", {5, 1});
 }
 
+TEST(Reduce, integers_wrap_and_roots_of_them_are_cut_off) {
+  constexpr int64_t kMin = std::numeric_limits<int64_t>::min();
+  constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
+  const auto check = [&](const char* op, graph::DType dtype, std::vector<int64_t> x, int64_t y) {
+    const auto count = static_cast<int64_t>(x.size());
+    OpCase c = reduction(op, given(ints({count}, x).cast(dtype)), Axes{0}, kDrop);
+    EXPECT_EQ(reference(c).at(0).to_ints().at(0), y) << op;
+  };
+  using graph::DType;
+  check("ReduceSum", DType::kInt64, {kMax, 1}, kMin);
+  check("ReduceProd", DType::kInt64, {kMax, 2}, -2);
+  check("ReduceL1", DType::kInt64, {kMin}, kMin);
+  check("ReduceSumSquare", DType::kInt64, {int64_t{1} << 32, 3}, 9);
+  check("ReduceL2", DType::kInt64, {kMin, kMin}, kMax);
+  check("ReduceL2", DType::kInt64, {int64_t{1} << 40}, int64_t{1} << 40);
+  check("ReduceLogSum", DType::kInt32, {3, -3}, std::numeric_limits<int32_t>::min());
+  check("ReduceLogSum", DType::kInt32, {3, -4}, 0);  // the logarithm is NaN
+  check("ReduceMean", DType::kInt64, {kMax}, kMax);
+  check("ReduceMean", DType::kInt64, {-7, 4}, -1);
+  check("ReduceSum", DType::kInt8, {100, 100}, -56);
+}
+
+TEST(Reduce, unsigned_integers_keep_their_highest_bit) {
+  constexpr uint64_t kHigh = uint64_t{1} << 63U;
+  const Tensor x = Tensor::of<uint64_t>({2}, {kHigh + 8, 6});
+  const auto check = [&](const char* op, uint64_t y) {
+    OpCase c = reduction(op, given(x), Axes{0}, kDrop);
+    EXPECT_EQ(reference(c).at(0).data<uint64_t>()[0], y) << op;
+  };
+  check("ReduceMax", kHigh + 8);
+  check("ReduceMin", 6);
+  check("ReduceSum", kHigh + 14);
+  check("ReduceMean", kHigh / 2 + 7);
+}
+
 TEST(Reduce, gradient_operators_run_by_rows) {
   OpCase c;
   c.claim = c.op = "ReduceExtremumGrad";
@@ -339,8 +374,7 @@ TEST(Reduce, normalize_moves_axes_into_an_input) {
   graph::Value* x = g.add_input("x", {graph::DType::kFloat32, {2, 3}});
   graph::Node* node = g.add_node("", "ReduceMean", {x}, {"y"});
   node->attributes = {{"axes", Axes{1}}, {"keepdims", int64_t{0}}};
-  ops::NormalizeContext context(*node, 13);
-  ops::OpRegistry::get().at(*node).normalize(context);
+  ops::normalize_node(*node, 13);
   ASSERT_EQ(node->num_inputs(), 2);
   EXPECT_EQ(node->input(1)->data.to_ints(), Axes{1});
   EXPECT_FALSE(node->has("axes"));

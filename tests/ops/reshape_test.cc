@@ -335,8 +335,7 @@ TEST(Views, old_forms_have_their_attributes_as_inputs) {
     auto* node = g.add_node("", op, {x}, {"y"});
     node->attributes[attribute] = std::vector<int64_t>{0, -1};
     if (op == "Reshape") node->attributes["consumed_inputs"] = std::vector<int64_t>{0, 0};
-    ops::NormalizeContext context(*node, opset);
-    ops::OpRegistry::get().at(*node).normalize(context);
+    ops::normalize_node(*node, opset);
     EXPECT_TRUE(node->attributes.empty());
     ops::infer_node(*node);
     return node->output(0)->type.str();

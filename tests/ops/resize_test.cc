@@ -233,8 +233,7 @@ ops::Node* normalized(graph::Graph& g, const char* op, std::vector<ops::Value*> 
                       Attributes attributes, int64_t opset) {
   auto* node = g.add_node("", op, std::move(inputs), {"y"});
   node->attributes = std::move(attributes);
-  ops::NormalizeContext context(*node, opset);
-  ops::OpRegistry::get().at(*node).normalize(context);
+  ops::normalize_node(*node, opset);
   ops::infer_node(*node);
   return node;
 }
@@ -272,8 +271,7 @@ TEST(Resize, later_opsets_stay_as_they_are) {
   auto* by = g.add_constant("s", floats({1}, {2}));
   for (const int64_t opset : {11, 13, 18, 19}) {
     auto* node = g.add_node("", "Resize", {x, nullptr, by}, {graph::fresh_name(g, "y")});
-    ops::NormalizeContext context(*node, opset);
-    ops::OpRegistry::get().at(*node).normalize(context);
+    ops::normalize_node(*node, opset);
     EXPECT_TRUE(node->attributes.empty());
     EXPECT_EQ(node->input(2), by);
   }
@@ -336,6 +334,36 @@ TEST(Resize, r4_rejects_scales_and_sizes_that_make_no_cells) {
 TEST(Resize, r5_rejects_a_crop_without_a_roi) {
   EXPECT_TRUE(has(infer_error(on(random({2}), scales({2}), named("linear", "tf_crop_and_resize"))),
                   "R5: tf_crop_and_resize needs a roi of 2 numbers, found 0"));
+}
+
+TEST(Resize, r5_rejects_a_roi_that_is_no_place) {
+  const auto crop = [](OpCase c, const std::vector<float>& roi) {
+    c.inputs[1] = scales(roi);
+    c.attributes = named("nearest", "tf_crop_and_resize");
+    return infer_error(c);
+  };
+  const float nan = std::nanf(""), infinity = std::numeric_limits<float>::infinity();
+  EXPECT_TRUE(has(crop(on(random({3}), scales({2})), {nan, 1}),
+                  "R5: the roi of axis 0 is nan to 1, expected finite numbers"));
+  EXPECT_TRUE(has(crop(to_sizes(random({3}), {2}), {0, infinity}),
+                  "R5: the roi of axis 0 is 0 to inf, expected finite numbers"));
+  EXPECT_TRUE(has(crop(on(random({3}), scales({2})), {1, 0.5F}),
+                  "R5: the roi of axis 0 runs backwards from 1 to 0.5, which takes sizes"));
+}
+
+TEST(Resize, a_roi_far_outside_holds_the_extrapolation_value) {
+  OpCase c = to_sizes(random({3}), {2}, named("nearest", "tf_crop_and_resize"));
+  c.inputs[1] = exactly(constant(doubles({2}, {-1e308, 1e308})));
+  c.attributes["extrapolation_value"] = 7.0;
+  c.expected = {floats({2}, {7, 7})};
+  c.zero_gradients = {0};
+  check_op(c);
+}
+
+TEST(Resize, r4_rejects_a_common_scale_that_makes_an_axis_too_long) {
+  EXPECT_TRUE(has(infer_error(to_sizes(random({1, 8}), {1 << 30, 8},
+                                       {{"keep_aspect_ratio_policy", std::string("not_smaller")}})),
+                  "R4: axis 1 of size 8 is too long at the scale 1073741824"));
 }
 
 TEST(Resize, r6_rejects_a_baked_batch) {

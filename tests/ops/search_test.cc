@@ -111,8 +111,7 @@ TEST(Search, old_top_k_has_k_as_an_attribute) {
   graph::Value* x = g.add_input("x", {graph::DType::kFloat32, {2, 3}});
   graph::Node* node = g.add_node("", "TopK", {x}, {"values", "indices"});
   node->attributes = {{"k", int64_t{2}}};
-  ops::NormalizeContext context(*node, 1);
-  ops::OpRegistry::get().at(*node).normalize(context);
+  ops::normalize_node(*node, 1);
   ASSERT_EQ(node->num_inputs(), 2);
   EXPECT_EQ(node->input(1)->data.to_ints(), std::vector<int64_t>{2});
 }

@@ -290,15 +290,13 @@ TEST(SlicePad, old_forms_have_their_attributes_as_inputs) {
   cut->attributes = {{"axes", std::vector<int64_t>{1}},
                      {"ends", std::vector<int64_t>{3}},
                      {"starts", std::vector<int64_t>{1}}};
-  ops::NormalizeContext slice_context(*cut, 9);
-  ops::OpRegistry::get().at(*cut).normalize(slice_context);
+  ops::normalize_node(*cut, 9);
   ops::infer_node(*cut);
   EXPECT_EQ(cut->output(0)->type.str(), "float[3,2]");
   for (const char* name : {"pads", "paddings"}) {
     auto* border = g.add_node("", "Pad", {x}, {std::string("b_") + name});
     border->attributes = {{name, std::vector<int64_t>{0, 1, 0, 2}}, {"value", 3.0}};
-    ops::NormalizeContext pad_context(*border, 2);
-    ops::OpRegistry::get().at(*border).normalize(pad_context);
+    ops::normalize_node(*border, 2);
     ops::infer_node(*border);
     EXPECT_EQ(border->output(0)->type.str(), "float[3,7]");
     EXPECT_EQ(border->input(2)->data.as_double(0), 3.0);

@@ -131,13 +131,11 @@ TEST(Softmax, opsets_below_13_become_the_flattened_form) {
   graph::Graph g;
   auto* x = g.add_input("x", ops::TensorType(DType::kFloat32, {2, 3, 4}));
   auto* node = g.add_node("", "LogSoftmax", {x}, {"y"});
-  ops::NormalizeContext old(*node, 12);
-  ops::OpRegistry::get().at(*node).normalize(old);
+  ops::normalize_node(*node, 12);
   EXPECT_EQ(node->get_int("axis", 7), 1);
   EXPECT_EQ(node->get_int("flatten", 7), 1);
   auto* newer = g.add_node("", "Softmax", {x}, {"z"});
-  ops::NormalizeContext now(*newer, 13);
-  ops::OpRegistry::get().at(*newer).normalize(now);
+  ops::normalize_node(*newer, 13);
   EXPECT_TRUE(newer->attributes.empty());
 }
 
