@@ -80,16 +80,19 @@ void replace_by_zeros(Graph& graph, std::string& name) {
 void accumulate_statistics(Graph& graph, PassContext& context) {
   const MicroBatch micro_batch = context.options.micro_batch;
   const bool whole_step = begins_step(micro_batch) && ends_step(micro_batch);
-  const bool shared = context.shared_statistics.any();
+  bool averaged = false;
   for (auto& [state, next] : context.statistics) {
-    if (!has_samples(micro_batch) && !shared) {
-      graph.unbind(graph.find(state));
-      replace_by_zeros(graph, next);
-    } else if (!whole_step) {
-      move_on(graph, micro_batch, graph.find(state), graph.find(next));
+    const bool shared = context.shared_statistics.states.contains(state);
+    averaged |= !shared;
+    if (has_samples(micro_batch) || shared) {
+      if (!whole_step) move_on(graph, micro_batch, graph.find(state), graph.find(next));
+      continue;
     }
+    graph.unbind(graph.find(state));
+    if (begins_step(micro_batch)) replace_by_zeros(graph, next);
+    if (!whole_step) next = accumulate(graph, micro_batch, next, state, 1);
   }
-  if (context.statistics.empty() || shared || context.options.reduce.replicas < 2) return;
+  if (!averaged || context.options.reduce.replicas < 2) return;
   // Counted once per step: later micro-batches add nothing.
   const bool counts = begins_step(micro_batch) && has_samples(micro_batch);
   ops::OpBuilder b(graph);

@@ -129,14 +129,15 @@ class OptimizerAppender {
     return node->output(0);
   }
 
-  // Refused together with the update; the mean over the replicas that had samples.
+  // Refused together with the update; the mean over the replicas that had samples, unless it is
+  // the same on all.
   void commit(const std::string& statistic, const std::string& next) {
     Value* state = graph_.find(statistic);
     if (graph_.bound(state) != nullptr) graph_.unbind(state);
-    graph_.bind(state, b_.own("CommitStatistic",
-                              {state, graph_.find(next), scale_,
-                               graph_.find(context_.replicas_with_samples)},
-                              {}, statistic + "''"));
+    const bool shared = context_.shared_statistics.states.contains(statistic);
+    Value* replicas = shared ? nullptr : graph_.find(context_.replicas_with_samples);
+    graph_.bind(state, b_.own("CommitStatistic", {state, graph_.find(next), scale_, replicas}, {},
+                              statistic + "''"));
   }
 
   Value* slot(const std::string& prefix, const Value* w) {

@@ -46,10 +46,10 @@ class Inserter {
     // A sum must not be rounded as a gradient may be.
     if (options_.wire != DType::kUndefined) sums_begin_ = buckets_.size();
     for (std::string* sum : context_.sums()) put(*sum, INT64_MAX);
-    if (!shared.any() && !context_.statistics.empty()) {
-      for (auto& [state, next] : context_.statistics) put(next, INT64_MAX);
-      put(context_.replicas_with_samples, INT64_MAX);
+    for (auto& [state, next] : context_.statistics) {
+      if (!shared.states.contains(state)) put(next, INT64_MAX);
     }
+    if (!context_.replicas_with_samples.empty()) put(context_.replicas_with_samples, INT64_MAX);
     buckets_.back().behind = shared.sums.size();
     for (size_t i = 0; i < buckets_.size(); ++i) started_.push_back(start(i));
     for (size_t i = 0; i < buckets_.size(); ++i) finish(i);

@@ -2,6 +2,7 @@
 // stop) belongs to the manager, so passes contain none of it.
 #pragma once
 
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -62,6 +63,7 @@ class UnsupportedError : public Error {
 struct SharedStatistics {
   std::vector<std::string> sums;    // values that are there once a sum is, in the order of the sums
   std::vector<size_t> sums_before;  // of each gradient: sums that are started before it is complete
+  std::set<std::string> states;     // running statistics that agree on all replicas as they move
   bool any() const { return !sums.empty(); }
 };
 
@@ -82,7 +84,7 @@ struct PassContext {
   // that is 1 where the step has samples: by accumulate_gradients.
   std::vector<std::pair<std::string, std::string>> statistics;
   std::string replicas_with_samples;
-  SharedStatistics shared_statistics;  // where there are any, running statistics agree as they are
+  SharedStatistics shared_statistics;
   // That a micro-batch must have, by apply_mode; over all replicas where they share statistics.
   int64_t least_rows = 1;
   std::string loss_sum, loss_weight;  // by append_loss

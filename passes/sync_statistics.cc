@@ -6,7 +6,11 @@
 // that of the nodes; a replica without samples makes them of zeros, and what it has no need of goes
 // with eliminate_dead. The order is a chain through `after`, into which insert_all_reduce weaves
 // its buckets.
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "passes/pass.h"
 #include "passes/replica_sum.h"
@@ -30,12 +34,14 @@ class Synchroniser {
     std::unordered_map<const Node*, size_t> sums_before;
     for (Node* node : nodes) {
       const std::vector<int> slots = slots_of(*node);
-      if (!slots.empty()) share(*node, slots);
+      if (!slots.empty() && shares(*node, slots)) share(*node, slots);
       sums_before[node] = shared_.sums.size();
     }
-    if (!shared_.any()) return;
     for (const auto& [parameter, gradient] : context_.gradients) {
       shared_.sums_before.push_back(sums_before[graph_.find(gradient)->producer]);
+    }
+    for (const auto& [state, next] : context_.statistics) {
+      if (reads_shared(*graph_.find(next)->producer)) shared_.states.insert(state);
     }
   }
 
@@ -46,6 +52,25 @@ class Synchroniser {
       if (node.input(slot) != nullptr) slots.push_back(slot);
     }
     return slots;
+  }
+
+  // A gradient is like its forward pass, which gives it the statistics.
+  bool shares(const Node& node, const std::vector<int>& slots) {
+    if (!node.forward_node.empty()) return reads_shared(node);
+    const Node* sums = node.input(slots[0])->producer;
+    const Value* summed = sums == nullptr ? nullptr : sums->input(0);
+    if (summed == nullptr || ops::carries_batch(graph_, summed)) return summed != nullptr;
+    context_.notice(fmt::format(
+        "--sync-bn leaves the statistics of '{}' to each replica: its axis 0 isn't that of the "
+        "samples",
+        summed->name));
+    return false;
+  }
+
+  bool reads_shared(const Node& node) const {
+    return std::ranges::any_of(node.inputs(), [&](const Value* value) {
+      return value != nullptr && sharing_.contains(value->producer);
+    });
   }
 
   void share(Node& node, const std::vector<int>& slots) {
@@ -63,11 +88,13 @@ class Synchroniser {
     for (size_t i = 0; i < slots.size(); ++i) graph_.set_input(&node, slots[i], sum.members[i]);
     done_ = sum.done;
     shared_.sums.push_back(done_->name);
+    sharing_.insert(&node);
   }
 
   Graph& graph_;
   PassContext& context_;
   SharedStatistics& shared_;
+  std::unordered_set<const Node*> sharing_;
   Value* done_ = nullptr;  // the sum before
 };
 
@@ -77,7 +104,7 @@ bool sync_statistics(Graph& graph, PassContext& context) {
   if (!shares_statistics(context.options)) return false;
   Synchroniser(graph, context).run();
   if (context.shared_statistics.any()) return true;
-  context.notice("--sync-bn does nothing: no BatchNormalization is in training form");
+  context.notice("--sync-bn does nothing: no BatchNormalization takes statistics over the samples");
   return false;
 }
 

@@ -299,6 +299,53 @@ TEST(SyncBatchNorm, a_frozen_layer_keeps_its_statistics) {
   EXPECT_NE(session.state("m1").to_doubles(), file.graph->find("m1")->data.to_doubles());
 }
 
+// As exporters write an instance normalisation: samples stand on axis 1, where the channels are.
+const char* const kPerSample = R"(<ir_version: 8, opset_import: ["" : 15]>
+net (float[N,2,6,6] x) => (float[N,5] y)
+<float[72,5] w = {...}, float[4] s = {...}, float[4] b = {...}, float[4] m = {...}, float[4] v = {...},
+ float[5] s0 = {...}, float[5] b0 = {...}, float[5] m0 = {...}, float[5] v0 = {...}> {
+  f = Flatten(x)
+  a = MatMul(f, w)
+  t = Transpose<perm = [1, 0]>(a)
+  n = BatchNormalization(t, s, b, m, v)
+  u = Transpose<perm = [1, 0]>(n)
+  y = BatchNormalization(u, s0, b0, m0, v0)
+})";
+
+TEST(SyncBatchNorm, a_normalisation_of_each_sample_by_itself_is_left_alone) {
+  for (const Cut& cut : {Cut{{4}, {4}}, {{4, 4}, {4}}, {{4}, {}}, {{}, {4, 4, 4}}}) {
+    SCOPED_TRACE(::testing::PrintToString(cut));
+    Session session(model(kPerSample), options_of(2));
+    for (uint64_t step = 0; step < 3; ++step) {
+      session.train_step(rows_of(rows_in(cut), step).batch(), cut, kRate);
+      EXPECT_EQ(session.replica_difference(), "");
+    }
+    EXPECT_EQ(session.notices(),
+              std::vector<std::string>{"--sync-bn leaves the statistics of 't' to each replica: "
+                                       "its axis 0 isn't that of the samples"});
+  }
+}
+
+// With the layer over samples frozen nothing is shared: the step is that without the flag, whatever
+// part of the micro-batches a replica takes.
+TEST(SyncBatchNorm, what_is_left_alone_is_averaged_over_the_replicas_as_without_the_flag) {
+  for (const Cut& cut : {Cut{{4}, {4}}, {{4, 4}, {4}}, {{4}, {}}, {{}, {4, 4, 4}}}) {
+    SCOPED_TRACE(::testing::PrintToString(cut));
+    SessionOptions options = options_of(2);
+    options.pipeline.trainable.freeze = {"s0", "b0"};
+    Session synced(model(kPerSample), options);
+    options.pipeline.sync_statistics = false;
+    Session plain(model(kPerSample), options);
+    for (uint64_t step = 0; step < 3; ++step) {
+      const Batch batch = rows_of(rows_in(cut), step).batch();
+      synced.train_step(batch, cut, kRate);
+      plain.train_step(batch, cut, kRate);
+    }
+    expect_identical(saved_values(synced), saved_values(plain));
+    EXPECT_EQ(synced.replica_difference(), "");
+  }
+}
+
 TEST(SyncBatchNorm, without_a_batch_normalisation_a_notice_says_so) {
   const char* const plain = R"(<ir_version: 8, opset_import: ["" : 15]>
 net (float[N,2,6,6] x) => (float[N,5] y) <float[72,5] w = {...}> {
@@ -309,7 +356,7 @@ net (float[N,2,6,6] x) => (float[N,5] y) <float[72,5] w = {...}> {
   session.train_step(rows_of(6, 1).batch(), {{2, 2}, {2}}, kRate);
   EXPECT_EQ(session.notices(),
             std::vector<std::string>{
-                "--sync-bn does nothing: no BatchNormalization is in training form"});
+                "--sync-bn does nothing: no BatchNormalization takes statistics over the samples"});
   EXPECT_EQ(session.replica_difference(), "");
 }
 
