@@ -1,10 +1,12 @@
 // Resize: y[.., o, ..] = sum over taps t of weight(o, t) * x[.., index(o, t), ..], axis by axis
 //
 // The taps of an output o lie around its place in x, p(o) by coordinate_transformation_mode: one
-// (nearest), two (linear) or four (cubic); what lies beyond an edge is taken from the edge.
+// (nearest), two (linear) or four (cubic); what lies beyond an edge is taken from the edge. On axes
+// that shrink, antialias makes the taps of linear and cubic reach 1 / scale times as far.
 // Inputs   x   roi [2a] (tf_crop_and_resize only)   scales [a] or sizes [a], a = listed axes
 // Output   y   of size floor(size * roi * scale), or as sizes say
-// R1 floating elements          R2 the names of modes are known; antialias is 0
+// R1 floating elements          R2 the names of modes are known; antialias is not
+//                               for tf_crop_and_resize
 // R3 scales or sizes, not both, one for each listed axis (default: all axes)
 // R4 scales are positive numbers, sizes >= 1; no output of cells from an input without
 // R5 tf_crop_and_resize has a roi, two finite numbers for each listed axis; with scales it may not
@@ -91,8 +93,9 @@ Settings Settings::of(const Node& node) {
   if (node.get_int("exclude_outside", 0) != 0) s.outside = Outside::kLeaveOut;
   s.cubic_coeff = node.get_float("cubic_coeff_a", -0.75);
   s.extrapolation = node.get_float("extrapolation_value", 0);
-  if (node.get_int("antialias", 0) != 0) {
-    throw ConstraintError("R2", "antialias 1 is not supported; export with antialias=False");
+  if (node.get_int("antialias", 0) != 0) s.shrinking = Shrinking::kAntialias;
+  if (s.shrinking == Shrinking::kAntialias && s.coordinates == Coordinates::kTfCropAndResize) {
+    throw ConstraintError("R2", "antialias 1 doesn't go with tf_crop_and_resize");
   }
   return s;
 }
@@ -310,6 +313,8 @@ const std::vector<AttributeDef> kSettings = {
     {"cubic_coeff_a", "float, default -0.75: coefficient of cubic"},
     {"exclude_outside", "int, default 0: 1 gives no weight to cells beyond an edge"},
     {"extrapolation_value", "float, default 0: y where tf_crop_and_resize leaves x"},
+    {"antialias",
+     "int, default 0: 1 lets linear and cubic read every cell of an axis that shrinks"},
     {resize::kOldSimple, "private int, default 0: 1 rounds as Resize-10 does", Writer::kRules},
 };
 
@@ -444,8 +449,7 @@ OpDef resize_op() {
   op.attributes = with_settings(
       {{"axes", "ints, default all: the axes that roi, scales and sizes speak of"},
        {"keep_aspect_ratio_policy",
-        "string, default stretch: not_larger and not_smaller take one scale for all sizes"},
-       {"antialias", "int, default 0: 1 is refused"}});
+        "string, default stretch: not_larger and not_smaller take one scale for all sizes"}});
   op.normalize = normalize_resize;
   op.infer = infer_resize;
   op.gradient = gradient(resize_gradient);

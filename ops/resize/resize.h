@@ -25,6 +25,8 @@ enum class Coordinates : uint8_t {
 // kOldSimple: ceil where the axis shrinks, else floor (Resize-10).
 enum class Nearest : uint8_t { kRoundPreferFloor, kRoundPreferCeil, kFloor, kCeil, kOldSimple };
 enum class Outside : uint8_t { kRepeatEdge, kLeaveOut };
+// kAntialias: every cell of x counts, however few cells y has.
+enum class Shrinking : uint8_t { kSample, kAntialias };
 
 // Private: 1 in what Resize-10 and Upsample become, Nearest::kOldSimple.
 inline constexpr const char* kOldSimple = "old_simple";
@@ -34,10 +36,11 @@ struct Settings {
   Coordinates coordinates = Coordinates::kHalfPixel;
   Nearest nearest = Nearest::kRoundPreferFloor;
   Outside outside = Outside::kRepeatEdge;
+  Shrinking shrinking = Shrinking::kSample;
   double cubic_coeff = -0.75;
   double extrapolation = 0;
 
-  // Throws ConstraintError (R2) for a name that ONNX doesn't know, and for antialias.
+  // Throws ConstraintError (R2) for a name that ONNX doesn't know.
   static Settings of(const Node& node);
 };
 

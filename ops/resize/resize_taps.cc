@@ -81,17 +81,21 @@ void add_tap(Taps& taps, int64_t cell, double weight) {
 }
 
 void add_window(const Settings& s, const AxisScale& a, double place, Taps& taps) {
-  const int64_t reach = s.mode == Mode::kLinear ? 1 : 2;
-  const auto left = static_cast<int64_t>(std::floor(place));
+  const bool stretched = s.shrinking == Shrinking::kAntialias && a.scale < 1;
+  const double stretch = stretched ? 1 / a.scale : 1;
+  const double reach = (s.mode == Mode::kLinear ? 1 : 2) * stretch;
+  place = std::clamp(place, -reach, static_cast<double>(a.in - 1) + reach);
+  const auto begin = static_cast<int64_t>(std::floor(place - reach)) + 1;
+  const auto end = static_cast<int64_t>(std::ceil(place + reach));
   const auto first = static_cast<size_t>(taps.begin.back());
   double sum = 0;
-  for (int64_t cell = left - reach + 1; cell <= left + reach; ++cell) {
+  for (int64_t cell = begin; cell < end; ++cell) {
     if (s.outside == Outside::kLeaveOut && (cell < 0 || cell >= a.in)) continue;
-    const double weight = tap_weight(s, place - static_cast<double>(cell));
+    const double weight = tap_weight(s, (place - static_cast<double>(cell)) / stretch);
     add_tap(taps, std::clamp<int64_t>(cell, 0, a.in - 1), weight);
     sum += weight;
   }
-  if (s.outside != Outside::kLeaveOut) return;
+  if (s.outside != Outside::kLeaveOut && !stretched) return;
   for (size_t i = first; i < taps.weight.size(); ++i) taps.weight[i] /= sum;
 }
 
@@ -106,7 +110,7 @@ Taps axis_taps(const Settings& s, const AxisScale& a) {
     if (!outside && s.mode == Mode::kNearest) {
       add_tap(taps, static_cast<int64_t>(std::clamp(nearest_cell(s, a, place), 0.0, last)), 1);
     } else if (!outside) {
-      add_window(s, a, std::clamp(place, -2.0, last + 2), taps);
+      add_window(s, a, place, taps);
     }
     taps.close_cell();
   }

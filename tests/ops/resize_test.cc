@@ -305,13 +305,80 @@ TEST(Resize, r1_rejects_integers) {
   EXPECT_TRUE(has(infer_error(on(given(ints({2}, {1, 2})), scales({2}))), "R1: input 0 is int64"));
 }
 
-TEST(Resize, r2_rejects_unknown_modes_and_antialias) {
+Attributes antialiased(const char* mode, int64_t exclude_outside = 0) {
+  return {
+      {"mode", std::string(mode)}, {"antialias", int64_t{1}}, {"exclude_outside", exclude_outside}};
+}
+
+TEST(Resize, antialias_reads_every_cell_of_an_axis_that_shrinks) {
+  // To a third: weights 1, 2, 3, 2, 1 around cells 1 and 4; cell -1 is cell 0, cell 6 is cell 5.
+  OpCase c =
+      on(given(doubles({6}, {9, 0, 0, 0, 0, 18})), scales({1.0f / 3}), antialiased("linear"));
+  c.expected = {doubles({2}, {(1 + 2) * 9 / 9.0, (2 + 1) * 18 / 9.0})};
+  c.dy = {doubles({2}, {9, 18})};
+  c.expected_gradients = {doubles({6}, {3, 3, 2 + 2, 1 + 4, 6, 6})};
+  check_op(c);
+  c.attributes = antialiased("linear", 1);
+  c.expected = {doubles({2}, {2 * 9 / 8.0, 2 * 18 / 8.0})};
+  c.dy = {doubles({2}, {8, 16})};
+  c.expected_gradients = {doubles({6}, {2, 3, 2 + 2, 1 + 4, 6, 4})};
+  check_op(c);
+}
+
+// The values of the ONNX node tests resize_downsample_*_antialias: 1 to 16 in a square.
+TEST(Resize, antialias_gives_the_values_of_onnx) {
+  Numbers square(16);
+  for (size_t i = 0; i < square.size(); ++i) square[i] = static_cast<double>(i + 1);
+  const OpInput x = given(doubles({1, 1, 4, 4}, square));
+  OpCase c = on(x, scales({1, 1, 0.6f, 0.6f}), antialiased("linear"));
+  c.expected = {doubles({1, 1, 2, 2}, {2.875, 4.5, 9.375, 11})};
+  check_op(c);
+  c.attributes = antialiased("cubic");
+  c.expected = {doubles({1, 1, 2, 2}, {2.5180721, 4.2858863, 9.589329, 11.357142})};
+  check_op(c);
+  c = to_sizes(x, {1, 1, 3, 3}, antialiased("linear"));
+  c.expected = {doubles({1, 1, 3, 3}, {2.3636363, 3.590909, 4.818182, 7.2727275, 8.5, 9.727273,
+                                       12.181818, 13.409091, 14.636364})};
+  check_op(c);
+  c.attributes = antialiased("cubic");
+  c.expected = {doubles({1, 1, 3, 3}, {1.7750092, 3.1200073, 4.4650054, 7.1550016, 8.5, 9.844998,
+                                       12.534994, 13.8799925, 15.224991})};
+  check_op(c);
+}
+
+TEST(Resize, antialias_changes_nothing_on_axes_that_grow_and_for_nearest) {
+  for (const char* mode : {"linear", "cubic", "nearest"}) {
+    for (const float scale : {2.0f, 0.5f}) {
+      if (scale < 1 && std::string(mode) != "nearest") continue;
+      const OpInput x = random({7});
+      Attributes plain = antialiased(mode);
+      plain.erase("antialias");
+      expect_near(reference(on(x, scales({scale}), antialiased(mode))).at(0).to_doubles(),
+                  reference(on(x, scales({scale}), plain)).at(0).to_doubles());
+    }
+  }
+}
+
+TEST(Resize, antialias_runs_on_all_layouts_with_its_gradient) {
+  for (const char* mode : {"linear", "cubic"}) {
+    for (const int64_t exclude_outside : {0, 1}) {
+      OpCase c =
+          on(random({2, 3, 7, 9}), scales({1, 1, 0.45f, 0.3f}), antialiased(mode, exclude_outside));
+      c.batch = true;
+      check_op(c);
+    }
+  }
+}
+
+TEST(Resize, r2_rejects_unknown_modes_and_antialias_of_a_crop) {
   EXPECT_TRUE(has(infer_error(on(random({2}), scales({2}), named("bilinear", "half_pixel"))),
                   "R2: mode 'bilinear' is none of nearest, linear, cubic"));
   EXPECT_TRUE(has(infer_error(on(random({2}), scales({2}), named("linear", "middle"))),
                   "R2: coordinate_transformation_mode 'middle'"));
-  EXPECT_TRUE(has(infer_error(on(random({2}), scales({2}), {{"antialias", int64_t{1}}})),
-                  "R2: antialias 1 is not supported"));
+  Attributes crop = named("linear", "tf_crop_and_resize");
+  crop["antialias"] = int64_t{1};
+  EXPECT_TRUE(has(infer_error(on(random({2}), scales({2}), crop)),
+                  "R2: antialias 1 doesn't go with tf_crop_and_resize"));
 }
 
 TEST(Resize, r3_rejects_missing_or_too_many_numbers) {
