@@ -1,7 +1,7 @@
 // What joins the gradients of replicas: flat buckets that are summed while the backward pass runs.
 //
 //   Bucket(members...) -> bucket       all members in one tensor, member i from offsets[i] on. What
-//                                      lies between them is never read. The planner lets members be
+//                                      lies between them is 0. The planner lets members be
 //                                      written in place; then nothing moves.
 //   AllReduce(bucket, after?) -> sum   starts the sum over the replicas; it overwrites the bucket.
 //                                      Sums are matched by the order in which they are started, so

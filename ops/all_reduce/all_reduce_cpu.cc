@@ -13,10 +13,14 @@ namespace {
 void bucket(const KernelRequest& request, CpuContext& context) {
   const std::vector<int64_t> offsets = request.node->get_ints("offsets", {});
   const size_t size = graph::dtype_size(request.out[0].dtype);
+  auto* flat = context.out<std::byte>(0);
+  size_t end = 0;
   for (size_t i = 0; i < offsets.size(); ++i) {
     const auto* from = context.in<std::byte>(static_cast<int>(i));
-    std::byte* to = context.out<std::byte>(0) + static_cast<size_t>(offsets[i]) * size;
-    if (from != to) std::memcpy(to, from, request.in[i].bytes());
+    const size_t begin = static_cast<size_t>(offsets[i]) * size, bytes = request.in[i].bytes();
+    if (begin > end) std::memset(flat + end, 0, begin - end);
+    if (from != flat + begin && bytes > 0) std::memcpy(flat + begin, from, bytes);
+    end = begin + bytes;
   }
 }
 

@@ -30,6 +30,14 @@ TEST(Bucket, members_lie_at_their_offsets) {
   EXPECT_EQ(inferred_type(c), "float[17]");
 }
 
+// In a bucket full of garbage: who looks for values that aren't finite must find none there.
+TEST(Bucket, what_lies_between_members_is_zero) {
+  OpCase c = own("Bucket", {given(doubles({2}, {1, 2})), given(doubles({}, {3}))},
+                 {{"offsets", std::vector<int64_t>{0, 4}}});
+  c.expected = {doubles({5}, {1, 2, 0, 0, 3})};
+  check_op(c);
+}
+
 TEST(Bucket, bucket_a2_rejects_members_that_overlap) {
   OpCase c = own("Bucket", {given(doubles({2}, {1, 2})), given(doubles({}, {3}))},
                  {{"offsets", std::vector<int64_t>{0, 1}}});
