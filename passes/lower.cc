@@ -46,6 +46,7 @@ void memory_stage(Lowering& lowering, const PassContext& context, StateTable& st
   lowering.plan = plan_memory(std::move(decided), context, states);
   lowering.plan->kernels = std::move(kernels);
   lowering.plan->notices = std::move(notices);
+  lowering.plan->remarks = context.remarks;
 }
 
 void run_stage(const LoweringStage& stage, Lowering& lowering, const PassContext& context,

@@ -75,6 +75,7 @@ struct PassContext {
   const std::vector<graph::Function>* functions = nullptr;  // bodies of model-local functions
 
   std::vector<std::string> notices;  // one line each, for the user
+  std::vector<std::string> remarks;  // likewise, for who looks at the plan: what passes saved
   // By the passes up to fold_constants; an error only where something wanted needs them.
   std::vector<UnsupportedNode> unsupported;
   std::vector<ParameterRow> parameters;  // by mark_trainable

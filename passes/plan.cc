@@ -67,6 +67,7 @@ std::string print(const Plan& plan) {
       "bytes\n",
       plan.batch, plan.threads, plan.arena_bytes, plan.memory.liveness_bound_bytes,
       plan.memory.sum_bytes, plan.memory.state_bytes);
+  for (const std::string& remark : plan.remarks) text += remark + "\n";
   text += print_buckets(plan);
   for (size_t r = 0; r < plan.regions.size(); ++r) {
     const Region& region = plan.regions[r];

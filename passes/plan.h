@@ -134,6 +134,7 @@ struct Plan {
   MemoryReport memory;
   std::map<std::string, std::string> kernels;  // "Conv -> y" (operator, first output), kernel
   std::vector<std::string> notices;            // one line each, for the user
+  std::vector<std::string> remarks;            // likewise, for who looks at the plan
 
   int input_index(std::string_view name) const;   // -1 when unknown
   int output_index(std::string_view name) const;  // -1 when unknown

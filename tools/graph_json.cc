@@ -173,6 +173,7 @@ Json to_json(const passes::Plan& plan) {
                     {"liveness_bound_bytes", memory.liveness_bound_bytes},
                     {"without_reuse_bytes", memory.sum_bytes},
                     {"peak_node", memory.peak_node}};
+  json["remarks"] = plan.remarks;
   json["buckets"] = Json::array();
   for (const passes::BucketFacts& bucket : passes::buckets(plan)) {
     json["buckets"].push_back({{"name", bucket.name},

@@ -253,7 +253,9 @@ void register_arithmetic(OpRegistry& ops) {
   mod.attributes = {{"fmod", "int, default 0: 1 gives y the sign of a, 0 that of b (integers)"}};
   ops.add(std::move(mod));
   for (const Entry& entry : kVariadic) {
-    ops.add(standard(entry, {{"data", Presence::kVariadic}}));
+    OpDef op = standard(entry, {{"data", Presence::kVariadic}});
+    op.adds = op.name == "Sum";
+    ops.add(std::move(op));
   }
   ops.add(backward("AbsGrad", "dy sign(x), 0 at 0.", {{"x"}, {"dy"}}, infer_abs_gradient,
                    gradient(abs_second)));

@@ -2,7 +2,7 @@
 // per channel (axis 1). Training replaces it (apply_mode) by the operators of statistics.cc:
 //
 //   sums = BatchNormSums(x)                          mean, var, count = BatchNormMoments(sums)
-//   y = BatchNormApply(x, scale, bias, mean, var, count)
+//   y = BatchNormApply(x, scale, bias, mean, var, count)      (fuse_activations adds what follows)
 //   mean', var' = BatchNormRunning(running_mean, running_var, mean, var, count)
 //
 // Inputs   x [N,C,...], or [N] with one channel   scale, bias, mean, var [C]

@@ -20,8 +20,11 @@ namespace sardonyx::ops {
 
 namespace {
 
+using batch_norm::Activation;
 using batch_norm::Affine;
 using batch_norm::Backward;
+using batch_norm::Extent;
+using batch_norm::Incoming;
 using batch_norm::Loops;
 using batch_norm::Planes;
 using batch_norm::planes_of;
@@ -49,6 +52,45 @@ double read(const CpuContext& context, const KernelRequest& request, int input, 
 double epsilon_of(const KernelRequest& request) { return request.node->get_float("epsilon", 1e-5); }
 
 double inverse_deviation(double var, double epsilon) { return 1 / std::sqrt(var + epsilon); }
+
+// Slots of what an affine is made of.
+struct AffineSlots {
+  int scale, bias, mean, var;
+};
+
+// 3 numbers per channel at `to`.
+template <class P>
+Affine<P> affine_of(const KernelRequest& request, const CpuContext& context, AffineSlots slots,
+                    int64_t channels, P* to) {
+  P *mean = to, *a = mean + channels, *b = a + channels;
+  const double epsilon = epsilon_of(request);
+  for (int64_t c = 0; c < channels; ++c) {
+    const double exact = read(context, request, slots.mean, c);
+    const double factor = read(context, request, slots.scale, c) *
+                          inverse_deviation(read(context, request, slots.var, c), epsilon);
+    mean[c] = static_cast<P>(exact);
+    a[c] = static_cast<P>(factor);
+    b[c] = static_cast<P>(read(context, request, slots.bias, c) -
+                          (exact - static_cast<double>(mean[c])) * factor);
+  }
+  return {mean, a, b};
+}
+
+// What an affine makes of x, as it is stored.
+template <class T, class P>
+T stored(const Affine<P>& f, int64_t c, T x) {
+  return static_cast<T>((x - f.mean[c]) * f.a[c] + f.b[c]);
+}
+
+// The incoming gradient of one element, element by element: as Incoming says, but with an affine of
+// numbers of another type.
+template <class T, class P>
+T gradient_at(const Incoming<T>& g, const Affine<P>& affine, const T* x, int64_t at, int64_t c) {
+  const T d = g.second == nullptr ? g.dy[at] : g.dy[at] + g.second[at];
+  if (g.y != nullptr) return g.y[at] <= T{0} ? T{0} : d;
+  if (affine.a != nullptr) return stored(affine, c, x[at]) <= T{0} ? T{0} : d;
+  return d;
+}
 
 // --- Sums
 
@@ -84,7 +126,7 @@ void sum_channels(const Planes& p, CpuContext& context) {
       squares[c] += value * value;
     };
     if constexpr (how == How::kVector) {
-      loops<T>().sums(x + first * p.plane, p.whole_rows(), p.row_size(), channels, p.plane,
+      loops<T>().sums(x + first * p.plane, {p.whole_rows(), p.row_size(), channels, p.plane},
                       sums + first, squares + first);
     }
     for (int64_t c = first; c < first + channels; ++c) {
@@ -96,24 +138,37 @@ void sum_channels(const Planes& p, CpuContext& context) {
   });
 }
 
+// dy, x, mean, var, second, y, scale, bias -> dbias, dscale, dz
 template <class T, How how>
 void sum_gradients(const KernelRequest& request, const Planes& p, CpuContext& context) {
-  const T *dy = context.in<T>(0), *x = context.in<T>(1);
+  using P = Number<T, how>;
+  const T* x = context.in<T>(1);
+  Incoming<T> g{context.in<T>(0), context.in<T>(4), context.in<T>(5), {}};
   double *dbias = context.out<double>(0), *dscale = context.out<double>(1);
+  T* dz = context.out<T>(2);
   auto* mean = reinterpret_cast<double*>(context.workspace.data());
   const double epsilon = epsilon_of(request);
+  Affine<P> affine;
+  if (request.has_in(6)) {
+    affine = affine_of(request, context, {6, 7, 2, 3}, p.channels,
+                       reinterpret_cast<P*>(mean + p.channels));
+    if constexpr (how == How::kVector) g.affine = affine;
+  }
   std::fill_n(dbias, p.channels, 0.0);
   std::fill_n(dscale, p.channels, 0.0);
   for (int64_t c = 0; c < p.channels; ++c) mean[c] = read(context, request, 2, c);
   over_channels(p, context, [&](int64_t first, int64_t channels) {
     const auto add = [&](int64_t c, int64_t at) {
-      dbias[c] += static_cast<double>(dy[at]);
-      dscale[c] += static_cast<double>(dy[at]) * (static_cast<double>(x[at]) - mean[c]);
+      const T d = gradient_at(g, affine, x, at, c);
+      dbias[c] += static_cast<double>(d);
+      dscale[c] += static_cast<double>(d) * (static_cast<double>(x[at]) - mean[c]);
+      if (dz != nullptr) dz[at] = d;
     };
     if constexpr (how == How::kVector) {
       const int64_t at = first * p.plane;
-      loops<T>().grad_sums(dy + at, x + at, mean + first, p.whole_rows(), p.row_size(), channels,
-                           p.plane, dbias + first, dscale + first);
+      loops<T>().grad_sums(g.from(at, first), x + at, mean + first,
+                           {p.whole_rows(), p.row_size(), channels, p.plane}, dbias + first,
+                           dscale + first, dz == nullptr ? nullptr : dz + at);
     }
     for (int64_t c = first; c < first + channels; ++c) {
       for (int64_t row = 0; how == How::kReference && row < p.rows; ++row) {
@@ -144,36 +199,75 @@ void over_planes(const Planes& p, CpuContext& context, F&& f) {
 template <class T, How how>
 void apply(const KernelRequest& request, const Planes& p, CpuContext& context) {
   using P = Number<T, how>;
-  P* mean = reinterpret_cast<P*>(context.workspace.data());
-  P *a = mean + p.channels, *b = a + p.channels;
-  const double epsilon = epsilon_of(request);
-  for (int64_t c = 0; c < p.channels; ++c) {
-    const double exact = read(context, request, 3, c);
-    const double factor =
-        read(context, request, 1, c) * inverse_deviation(read(context, request, 4, c), epsilon);
-    mean[c] = static_cast<P>(exact);
-    a[c] = static_cast<P>(factor);
-    b[c] = static_cast<P>(read(context, request, 2, c) -
-                          (exact - static_cast<double>(mean[c])) * factor);
-  }
-  const T* x = context.in<T>(0);
+  const Affine<P> affine = affine_of(request, context, {1, 2, 3, 4}, p.channels,
+                                     reinterpret_cast<P*>(context.workspace.data()));
+  const bool relu = !request.node->get_string(batch_norm::kActivation, "").empty();
+  const T *x = context.in<T>(0), *addend = context.in<T>(6);
   T* y = context.out<T>(0);
   over_planes(p, context, [&](int64_t at, int64_t first, int64_t channels) {
     if constexpr (how == How::kVector) {
-      loops<T>().apply(x + at, {mean + first, a + first, b + first}, channels, p.plane, y + at);
+      loops<T>().apply(x + at, addend == nullptr ? nullptr : addend + at, affine.from(first),
+                       relu ? Activation::kRelu : Activation::kNone, channels, p.plane, y + at);
     } else {
-      for (int64_t i = 0; i < channels * p.plane; ++i) {
-        const int64_t c = first + i / p.plane;
-        y[at + i] = static_cast<T>((x[at + i] - mean[c]) * a[c] + b[c]);
+      for (int64_t i = at; i < at + channels * p.plane; ++i) {
+        T value = stored(affine, first + (i - at) / p.plane, x[i]);
+        if (addend != nullptr) value += addend[i];
+        y[i] = relu && value < T{0} ? T{0} : value;
       }
     }
   });
 }
 
+template <class T>
+struct DataPass {
+  Incoming<T> g;
+  const T* x = nullptr;
+  T* dx = nullptr;
+};
+
+// dx in pieces of whole planes, and its sums in pieces of channels where they are asked for.
+template <class T>
+void write_gradients(const Planes& p, const DataPass<T>& d, const Backward<T>& f, double* sums,
+                     CpuContext& context) {
+  const auto run = [&](int64_t at, int64_t c, Extent extent, double* to) {
+    loops<T>().grad_data(d.g.from(at, c), d.x == nullptr ? nullptr : d.x + at,
+                         {f.a + c, f.mean + c, f.k + c, f.c + c}, extent, d.dx + at, to);
+  };
+  if (sums == nullptr) {
+    over_planes(p, context, [&](int64_t at, int64_t first, int64_t channels) {
+      run(at, first, {1, 0, channels, p.plane}, nullptr);
+    });
+    return;
+  }
+  over_channels(p, context, [&](int64_t first, int64_t channels) {
+    const int64_t at = first * p.plane;
+    run(at, first, {p.whole_rows(), p.row_size(), channels, p.plane}, sums + first);
+    if (p.whole_rows() == p.rows) return;
+    run(at + p.whole_rows() * p.row_size(), first, {1, 0, channels, p.plane}, nullptr);
+    for (int64_t c = first; c < first + channels; ++c) {
+      over_short_row(p, c, [&](int64_t i) { sums[c] += static_cast<double>(d.dx[i]); });
+    }
+  });
+}
+
+// The same element by element, for one block of all rows.
+template <class T>
+void write_gradients_plainly(const Planes& p, const DataPass<T>& d, const Backward<double>& f,
+                             const Affine<double>& affine, double* sums) {
+  for (int64_t i = 0; i < p.numel(); ++i) {
+    const int64_t c = i / p.plane % p.channels;
+    const double correction = d.x == nullptr ? 0.0 : (d.x[i] - f.mean[c]) * f.k[c] + f.c[c];
+    d.dx[i] = static_cast<T>(f.a[c] * gradient_at(d.g, affine, d.x, i, c) - correction);
+    if (sums != nullptr) sums[c] += static_cast<double>(d.dx[i]);
+  }
+}
+
+// dy, scale, var, x, mean, dbias, dscale, count, bias, second -> dx, sums of dx
 template <class T, How how>
 void gradient_data(const KernelRequest& request, const Planes& p, CpuContext& context) {
   using P = Number<T, how>;
-  P* a = reinterpret_cast<P*>(context.workspace.data());
+  auto* sums = reinterpret_cast<double*>(context.workspace.data());
+  P* a = reinterpret_cast<P*>(sums + p.channels);
   P *mean = a + p.channels, *k = mean + p.channels, *rest = k + p.channels;
   const bool through_statistics = request.has_in(3);
   const double epsilon = epsilon_of(request);
@@ -190,21 +284,24 @@ void gradient_data(const KernelRequest& request, const Planes& p, CpuContext& co
     rest[c] = static_cast<P>(share * read(context, request, 5, c) -
                              (exact - static_cast<double>(mean[c])) * slope);
   }
-  const T *dy = context.in<T>(0), *x = through_statistics ? context.in<T>(3) : nullptr;
-  T* dx = context.out<T>(0);
-  over_planes(p, context, [&](int64_t at, int64_t first, int64_t channels) {
-    if constexpr (how == How::kVector) {
-      loops<T>().grad_data(dy + at, x == nullptr ? nullptr : x + at,
-                           {a + first, mean + first, k + first, rest + first}, channels, p.plane,
-                           dx + at);
-    } else {
-      for (int64_t i = at; i < at + channels * p.plane; ++i) {
-        const int64_t c = first + (i - at) / p.plane;
-        const P correction = x == nullptr ? P{0} : (x[i] - mean[c]) * k[c] + rest[c];
-        dx[i] = static_cast<T>(a[c] * dy[i] - correction);
-      }
-    }
-  });
+  DataPass<T> d{{context.in<T>(0), context.in<T>(9), nullptr, {}},
+                through_statistics ? context.in<T>(3) : nullptr,
+                context.out<T>(0)};
+  Affine<P> affine;
+  if (request.has_in(8)) {
+    affine = affine_of(request, context, {1, 8, 4, 2}, p.channels, rest + p.channels);
+  }
+  T* dx_sums = context.out<T>(1);
+  if (dx_sums == nullptr) sums = nullptr;
+  if (sums != nullptr) std::fill_n(sums, p.channels, 0.0);
+  const Backward<P> backward{a, mean, k, rest};
+  if constexpr (how == How::kVector) {
+    d.g.affine = affine;
+    write_gradients(p, d, backward, sums, context);
+  } else {
+    write_gradients_plainly(p, d, backward, affine, sums);
+  }
+  for (int64_t c = 0; sums != nullptr && c < p.channels; ++c) dx_sums[c] = static_cast<T>(sums[c]);
 }
 
 // --- Per channel
@@ -346,13 +443,19 @@ void register_batch_norm_cpu(KernelRegistry& kernels) {
   constexpr auto kVec = How::kVector;
   for (const Operator& op : {
            Operator{"", "BatchNormalization", 3, {{0, 0}}, run_apply<kRef>, run_apply<kVec>},
-           Operator{kDomain, "BatchNormApply", 3, {{0, 0}}, run_apply<kRef>, run_apply<kVec>},
+           Operator{
+               kDomain, "BatchNormApply", 3, {{0, 0}, {0, 6}}, run_apply<kRef>, run_apply<kVec>},
            Operator{kDomain, "BatchNormSums", 0, {}, run_sums<kRef>, run_sums<kVec>},
-           Operator{kDomain, "BatchNormGradSums", 1, {}, run_grad_sums<kRef>, run_grad_sums<kVec>},
+           Operator{kDomain,
+                    "BatchNormGradSums",
+                    4,
+                    {{2, 0}, {2, 4}, {2, 5}},
+                    run_grad_sums<kRef>,
+                    run_grad_sums<kVec>},
            Operator{kDomain,
                     "BatchNormGradData",
-                    4,
-                    {{0, 0}, {0, 3}},
+                    8,
+                    {{0, 0}, {0, 9}, {0, 3}},
                     run_grad_data<kRef>,
                     run_grad_data<kVec>},
        }) {

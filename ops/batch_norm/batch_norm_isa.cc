@@ -1,7 +1,8 @@
 // The vector loops, compiled once per instruction set; batch_norm_cpu.cc picks a copy.
 //
 // Sums are kept in double from the first element on: the variance is a small difference of large
-// numbers.
+// numbers. No product is fused with a sum (ops/CMakeLists.txt): the sign of what a gradient is
+// masked by must be that of the y that was written.
 #include "ops/batch_norm/batch_norm.h"
 #include "ops/core/lanes_vector.h"
 
@@ -39,7 +40,7 @@ struct Pair {
   }
 };
 
-// Elements i ... n - 1 one by one, the others by vectors. a_of and b_of take an index and a width.
+// Elements from the first that fills no vector on go one by one, the others by vectors.
 template <class T>
 [[gnu::always_inline]] inline void add_plane(const T* x, int64_t n, Pair& pair, double* rest) {
   int64_t i = 0;
@@ -55,21 +56,65 @@ template <class T>
   }
 }
 
-template <class T>
-[[gnu::always_inline]] inline void add_plane(const T* dy, const T* x, double mean, int64_t n,
-                                             Pair& pair, double* rest) {
-  const Doubles means = mean - Doubles{};
-  int64_t i = 0;
-  for (; i + 2 * kWidth <= n; i += 2 * kWidth) {
-    pair.add(0, load(dy + i), load(x + i) - means);
-    pair.add(1, load(dy + i + kWidth), load(x + i + kWidth) - means);
-  }
-  for (; i < n; ++i) {
-    const double a = static_cast<double>(dy[i]);
-    rest[0] += a;
-    rest[1] += a * (static_cast<double>(x[i]) - mean);
+// --- gradients as they are read
+
+enum class Terms : uint8_t { kOne, kTwo };
+enum class Gate : uint8_t { kOpen, kByY, kByAffine };
+
+// V is T or a few of them.
+template <class V, class T>
+[[gnu::always_inline]] inline V get(const T* from) {
+  return *reinterpret_cast<const V*>(from);
+}
+
+template <class V>
+struct Line {
+  V mean, a, b;
+  [[gnu::always_inline]] V at(V x) const { return (x - mean) * a + b; }
+};
+
+// That of a channel, of as many channels as V holds, or nothing where there is no affine.
+template <class V, Gate kGate, class T>
+[[gnu::always_inline]] inline Line<V> line_of_one(const Affine<T>& f, int64_t c) {
+  if constexpr (kGate != Gate::kByAffine) return {V{}, V{}, V{}};
+  return {f.mean[c] - V{}, f.a[c] - V{}, f.b[c] - V{}};
+}
+template <class V, Gate kGate, class T>
+[[gnu::always_inline]] inline Line<V> line_of_several(const Affine<T>& f, int64_t c) {
+  if constexpr (kGate != Gate::kByAffine) return {V{}, V{}, V{}};
+  return {get<V>(f.mean + c), get<V>(f.a + c), get<V>(f.b + c)};
+}
+
+// Comparisons are written so that NaN comes through.
+template <class V, Terms kTerms, Gate kGate, class T>
+[[gnu::always_inline]] inline V gradient_at(const Incoming<T>& g, int64_t i, V x,
+                                            const Line<V>& line) {
+  V d = get<V>(g.dy + i);
+  if constexpr (kTerms == Terms::kTwo) d += get<V>(g.second + i);
+  if constexpr (kGate == Gate::kByY) d = get<V>(g.y + i) <= V{} ? V{} : d;
+  if constexpr (kGate == Gate::kByAffine) d = line.at(x) <= V{} ? V{} : d;
+  return d;
+}
+
+// Calls f.template operator()<terms, gate>().
+template <class T, class F>
+[[gnu::always_inline]] inline void by_form(const Incoming<T>& g, const F& f) {
+  const Gate gate = g.y != nullptr          ? Gate::kByY
+                    : g.affine.a != nullptr ? Gate::kByAffine
+                                            : Gate::kOpen;
+  const auto with = [&]<Terms kTerms>() {
+    if (gate == Gate::kByY) return f.template operator()<kTerms, Gate::kByY>();
+    if (gate == Gate::kByAffine) return f.template operator()<kTerms, Gate::kByAffine>();
+    f.template operator()<kTerms, Gate::kOpen>();
+  };
+  if (g.second != nullptr) {
+    with.template operator()<Terms::kTwo>();
+  } else {
+    with.template operator()<Terms::kOne>();
   }
 }
+
+// --- sums
 
 // Channels that are walked together, so that what is read of a row is some kilobytes long.
 constexpr int64_t kTile = 16;
@@ -123,95 +168,230 @@ void column_sums(const T* x, int64_t rows, int64_t stride, int64_t channels, dou
 }
 
 template <class T>
-void sums_of(const T* x, int64_t rows, int64_t stride, int64_t channels, int64_t plane,
-             double* sums, double* squares) {
-  if (plane == 1) return column_sums(x, rows, stride, channels, sums, squares);
+void sums_of(const T* x, const Extent& e, double* sums, double* squares) {
+  if (e.plane == 1) return column_sums(x, e.rows, e.stride, e.channels, sums, squares);
   over_planes(
-      rows, channels, sums, squares,
+      e.rows, e.channels, sums, squares,
       [&](Pair & pair, double* rest, int64_t row, int64_t c) __attribute__((always_inline)) {
-        add_plane(x + row * stride + c * plane, plane, pair, rest);
+        add_plane(x + row * e.stride + c * e.plane, e.plane, pair, rest);
       });
 }
 
-template <class T>
-void column_grad_sums(const T* dy, const T* x, const double* mean, int64_t rows, int64_t stride,
-                      int64_t channels, double* sums, double* products) {
-  int64_t c = 0;
-  for (; c + kWidth <= channels; c += kWidth) {
-    const Doubles means = load(mean + c);
-    Doubles first{}, second{};
-    for (int64_t row = 0; row < rows; ++row) {
-      const Doubles a = load(dy + row * stride + c);
-      first += a;
-      second += a * (load(x + row * stride + c) - means);
+// The two sums of one gradient and what goes with it, V at a time.
+template <class T, Terms kTerms, Gate kGate>
+struct GradSums {
+  const Incoming<T> g;
+  const T* x;
+  const double* mean;
+  const Extent e;
+  double *sums, *products;
+  T* dz;
+
+  typedef typename Few<T>::Vector V;
+
+  // Writes the gradient of elements i ... and returns it.
+  template <class Numbers>
+  [[gnu::always_inline]] Numbers read(int64_t i, Numbers at, const Line<Numbers>& line) const {
+    const Numbers d = gradient_at<Numbers, kTerms, kGate>(g, i, at, line);
+    if (dz != nullptr) *reinterpret_cast<Numbers*>(dz + i) = d;
+    return d;
+  }
+
+  [[gnu::always_inline]] void few(int64_t i, Doubles means, const Line<V>& line, Pair& pair,
+                                  int place) const {
+    const V at = get<V>(x + i);
+    pair.add(place, __builtin_convertvector(read<V>(i, at, line), Doubles),
+             __builtin_convertvector(at, Doubles) - means);
+  }
+
+  [[gnu::always_inline]] void one(int64_t i, int64_t c, double& sum, double& product) const {
+    const double d = static_cast<double>(read<T>(i, x[i], line_of_one<T, kGate>(g.affine, c)));
+    sum += d;
+    product += d * (static_cast<double>(x[i]) - mean[c]);
+  }
+
+  [[gnu::always_inline]] void planes() const {
+    over_planes(
+        e.rows, e.channels, sums, products,
+        [&](Pair & pair, double* rest, int64_t row, int64_t c) __attribute__((always_inline)) {
+          const Doubles means = mean[c] - Doubles{};
+          const auto line = line_of_one<V, kGate>(g.affine, c);
+          int64_t i = row * e.stride + c * e.plane;
+          const int64_t end = i + e.plane;
+          for (; i + 2 * kWidth <= end; i += 2 * kWidth) {
+            few(i, means, line, pair, 0);
+            few(i + kWidth, means, line, pair, 1);
+          }
+          for (; i < end; ++i) one(i, c, rest[0], rest[1]);
+        });
+  }
+
+  // One element per row and channel: channels are the vector.
+  [[gnu::always_inline]] void columns() const {
+    int64_t c = 0;
+    for (; c + kWidth <= e.channels; c += kWidth) {
+      const Doubles means = load(mean + c);
+      const auto line = line_of_several<V, kGate>(g.affine, c);
+      Pair pair;
+      for (int64_t row = 0; row < e.rows; ++row) few(row * e.stride + c, means, line, pair, 0);
+      for (int i = 0; i < kWidth; ++i) {
+        sums[c + i] += pair.first[0][i];
+        products[c + i] += pair.second[0][i];
+      }
     }
-    for (int i = 0; i < kWidth; ++i) {
-      sums[c + i] += first[i];
-      products[c + i] += second[i];
+    for (; c < e.channels; ++c) {
+      for (int64_t row = 0; row < e.rows; ++row) one(row * e.stride + c, c, sums[c], products[c]);
     }
   }
-  for (; c < channels; ++c) {
-    for (int64_t row = 0; row < rows; ++row) {
-      const double a = static_cast<double>(dy[row * stride + c]);
-      sums[c] += a;
-      products[c] += a * (static_cast<double>(x[row * stride + c]) - mean[c]);
-    }
-  }
-}
+};
 
 template <class T>
-void grad_sums_of(const T* dy, const T* x, const double* mean, int64_t rows, int64_t stride,
-                  int64_t channels, int64_t plane, double* sums, double* products) {
-  if (plane == 1) {
-    return column_grad_sums(dy, x, mean, rows, stride, channels, sums, products);
-  }
-  over_planes(
-      rows, channels, sums, products,
-      [&](Pair & pair, double* rest, int64_t row, int64_t c) __attribute__((always_inline)) {
-        const int64_t at = row * stride + c * plane;
-        add_plane(dy + at, x + at, mean[c], plane, pair, rest);
-      });
+void grad_sums_of(const Incoming<T>& g, const T* x, const double* mean, const Extent& e,
+                  double* sums, double* products, T* dz) {
+  by_form(g, [&]<Terms kTerms, Gate kGate>() {
+    const GradSums<T, kTerms, kGate> walk{g, x, mean, e, sums, products, dz};
+    e.plane == 1 ? walk.columns() : walk.planes();
+  });
 }
 
-template <class T>
-void apply(const T* x, const Affine<T>& f, int64_t channels, int64_t plane, T* y) {
+// --- row by row
+
+template <Activation kActivation, class T>
+[[gnu::always_inline]] inline T activated(T y) {
+  return kActivation == Activation::kRelu && y < T(0) ? T(0) : y;
+}
+
+template <class T, Terms kTerms, Activation kActivation>
+void apply_as(const T* x, const T* addend, const Affine<T>& f, int64_t channels, int64_t plane,
+              T* y) {
+  const auto write = [&](int64_t i, const Line<T>& line) __attribute__((always_inline)) {
+    T value = line.at(x[i]);
+    if constexpr (kTerms == Terms::kTwo) value += addend[i];
+    y[i] = activated<kActivation>(value);
+  };
   if (plane == 1) {
 #pragma GCC ivdep
-    for (int64_t c = 0; c < channels; ++c) y[c] = (x[c] - f.mean[c]) * f.a[c] + f.b[c];
+    for (int64_t c = 0; c < channels; ++c) write(c, {f.mean[c], f.a[c], f.b[c]});
     return;
   }
-  for (int64_t c = 0; c < channels; ++c, x += plane, y += plane) {
-    const T mean = f.mean[c], a = f.a[c], b = f.b[c];
+  for (int64_t c = 0; c < channels; ++c) {
+    const Line<T> line{f.mean[c], f.a[c], f.b[c]};
 #pragma GCC ivdep
-    for (int64_t i = 0; i < plane; ++i) y[i] = (x[i] - mean) * a + b;
+    for (int64_t i = c * plane; i < (c + 1) * plane; ++i) write(i, line);
   }
 }
 
 template <class T>
-void scale(const T* dy, const T* a, int64_t channels, int64_t plane, T* dx) {
-  for (int64_t c = 0; c < channels; ++c, dy += plane, dx += plane) {
-    const T factor = a[c];
-#pragma GCC ivdep
-    for (int64_t i = 0; i < plane; ++i) dx[i] = dy[i] * factor;
-  }
+void apply(const T* x, const T* addend, const Affine<T>& f, Activation activation, int64_t channels,
+           int64_t plane, T* y) {
+  const bool relu = activation == Activation::kRelu;
+  const auto as = addend == nullptr ? (relu ? apply_as<T, Terms::kOne, Activation::kRelu>
+                                            : apply_as<T, Terms::kOne, Activation::kNone>)
+                                    : (relu ? apply_as<T, Terms::kTwo, Activation::kRelu>
+                                            : apply_as<T, Terms::kTwo, Activation::kNone>);
+  as(x, addend, f, channels, plane, y);
 }
 
-template <class T>
-void grad_data(const T* dy, const T* x, const Backward<T>& f, int64_t channels, int64_t plane,
-               T* dx) {
-  if (x == nullptr) return scale(dy, f.a, channels, plane, dx);
-  if (plane == 1) {
+enum class Through : uint8_t { kNothing, kStatistics };
+
+template <class V>
+struct Slope {
+  V a, mean, k, c;
+};
+
+template <class T, Terms kTerms, Gate kGate, Through kThrough>
+struct GradData {
+  const Incoming<T> g;
+  const T* x;
+  const Backward<T> f;
+  const Extent e;
+  T* dx;
+  double* sums;
+
+  typedef typename Few<T>::Vector V;
+
+  template <class Numbers>
+  [[gnu::always_inline]] Numbers write(int64_t i, const Slope<Numbers>& s,
+                                       const Line<Numbers>& line) const {
+    Numbers at{};
+    if constexpr (kThrough == Through::kStatistics) at = get<Numbers>(x + i);
+    Numbers d = s.a * gradient_at<Numbers, kTerms, kGate>(g, i, at, line);
+    if constexpr (kThrough == Through::kStatistics) d -= (at - s.mean) * s.k + s.c;
+    *reinterpret_cast<Numbers*>(dx + i) = d;
+    return d;
+  }
+
+  template <class Numbers>
+  [[gnu::always_inline]] Slope<Numbers> slope(int64_t c) const {
+    const Numbers zero{};
+    if constexpr (kThrough == Through::kNothing) return {f.a[c] - zero, zero, zero, zero};
+    return {f.a[c] - zero, f.mean[c] - zero, f.k[c] - zero, f.c[c] - zero};
+  }
+
+  [[gnu::always_inline]] void row(int64_t begin) const {
+    if (e.plane == 1) {
 #pragma GCC ivdep
-    for (int64_t c = 0; c < channels; ++c) {
-      dx[c] = f.a[c] * dy[c] - ((x[c] - f.mean[c]) * f.k[c] + f.c[c]);
+      for (int64_t c = 0; c < e.channels; ++c) {
+        write<T>(begin + c, slope<T>(c), line_of_one<T, kGate>(g.affine, c));
+      }
+      return;
     }
-    return;
-  }
-  for (int64_t c = 0; c < channels; ++c, dy += plane, x += plane, dx += plane) {
-    const T a = f.a[c], mean = f.mean[c], k = f.k[c], rest = f.c[c];
+    for (int64_t c = 0; c < e.channels; ++c) {
+      const auto s = slope<T>(c);
+      const auto line = line_of_one<T, kGate>(g.affine, c);
+      const int64_t first = begin + c * e.plane;
 #pragma GCC ivdep
-    for (int64_t i = 0; i < plane; ++i) dx[i] = a * dy[i] - ((x[i] - mean) * k + rest);
+      for (int64_t i = first; i < first + e.plane; ++i) write<T>(i, s, line);
+    }
   }
+
+  // Adds the plane of a channel in one row to acc and rest.
+  [[gnu::always_inline]] void summed_plane(int64_t row, int64_t c, Doubles* acc,
+                                           double& rest) const {
+    const auto few = slope<V>(c);
+    const auto line = line_of_one<V, kGate>(g.affine, c);
+    int64_t i = row * e.stride + c * e.plane;
+    const int64_t end = i + e.plane;
+    Doubles first = acc[0], second = acc[1];
+    for (; i + 2 * kWidth <= end; i += 2 * kWidth) {
+      first += __builtin_convertvector(write<V>(i, few, line), Doubles);
+      second += __builtin_convertvector(write<V>(i + kWidth, few, line), Doubles);
+    }
+    for (; i < end; ++i) {
+      rest += static_cast<double>(write<T>(i, slope<T>(c), line_of_one<T, kGate>(g.affine, c)));
+    }
+    acc[0] = first;
+    acc[1] = second;
+  }
+
+  // With the sums of dx.
+  [[gnu::always_inline]] void planes() const {
+    for (int64_t begin = 0; begin < e.channels; begin += kTile) {
+      const int64_t count = e.channels - begin < kTile ? e.channels - begin : kTile;
+      Doubles acc[kTile][2] = {};
+      double rest[kTile] = {};
+      for (int64_t row = 0; row < e.rows; ++row) {
+        for (int64_t c = 0; c < count; ++c) summed_plane(row, begin + c, acc[c], rest[c]);
+      }
+      for (int64_t c = 0; c < count; ++c) sums[begin + c] += rest[c] + total(acc[c][0] + acc[c][1]);
+    }
+  }
+};
+
+template <class T>
+void grad_data(const Incoming<T>& g, const T* x, const Backward<T>& f, const Extent& e, T* dx,
+               double* sums) {
+  by_form(g, [&]<Terms kTerms, Gate kGate>() {
+    const auto run = [&](auto walk) {
+      if (sums != nullptr) return walk.planes();
+      for (int64_t row = 0; row < e.rows; ++row) walk.row(row * e.stride);
+    };
+    if (x != nullptr) {
+      run(GradData<T, kTerms, kGate, Through::kStatistics>{g, x, f, e, dx, sums});
+    } else {
+      run(GradData<T, kTerms, kGate, Through::kNothing>{g, x, f, e, dx, sums});
+    }
+  });
 }
 
 template <class T>

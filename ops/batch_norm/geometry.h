@@ -20,14 +20,16 @@ struct Planes {
   }
 };
 
+// Attribute of BatchNormApply.
+inline constexpr const char* kActivation = "activation";
+
 // Elements per image and channel of a type with static axes.
 int64_t positions_of(const TensorType& x);
 Planes planes_of(const TensorType& x);
 
-// kRows (kSum) when the first input, or the first two, carry the batch: per-channel operands don't.
+// kRows (kSum) when the first input carries the batch: per-channel operands don't.
 BatchRole rows_of_first(const Node& node, int slot);
 BatchRole sum_of_first(const Node& node, int slot);
-BatchRole sum_of_first_two(const Node& node, int slot);
 
 // The operators that apply_mode makes of the training form (statistics.cc).
 void register_statistics(OpRegistry& ops);

@@ -4,14 +4,17 @@
 // BatchNormSums(x) -> sums: double [3, C]: count, sum and sum of squares of each channel.
 // BatchNormMoments(sums) -> mean, var, count: double [C], [C], []. The population variance; 0 of
 //   nothing.
-// BatchNormApply(x, scale, bias, mean, var, count) -> y: as BatchNormalization, but mean and var
-//   are those of x itself, over `count` values: the gradient for x includes the one through them,
-//   and they have none of their own.
+// BatchNormApply(x, scale, bias, mean, var, count, addend) -> y: as BatchNormalization, but mean
+//   and var are those of x itself, over `count` values: the gradient for x includes the one through
+//   them, and they have none of their own. The addend, then the activation follow.
 // BatchNormRunning(mean, var, batch_mean, batch_var, count) -> mean', var': momentum * old +
 //   (1 - momentum) * batch; sample_variance 1 takes count / (count - 1) times the variance.
-// BatchNormGradSums(dy, x, mean, var) -> dbias, dscale: double [C].
-// BatchNormGradData(dy, scale, var, x, mean, dbias, dscale, count) -> dx. Without x and the rest
-//   mean and var are constants; with them dbias and dscale are those of all `count` values.
+// BatchNormGradSums(dy, x, mean, var, second, y, scale, bias) -> dbias, dscale, dz: double [C], and
+//   the gradient they are the sums of: dy + second, 0 where y isn't above 0. Instead of y, scale
+//   and bias say what it was: x normalised. Without all of them dz is dy.
+// BatchNormGradData(dy, scale, var, x, mean, dbias, dscale, count, bias, second) -> dx, sums of dx
+//   [C]. Without x and what follows mean and var are constants; with them dbias and dscale are
+//   those of all `count` values. With bias dy + second is 0 where x normalised isn't above 0.
 // CommitStatistic(old, pending, scale, replicas) -> next: pending / replicas where scale is finite,
 //   else old (the step is refused). Without replicas: pending.
 //
@@ -19,6 +22,7 @@
 //
 // S1 x is floating with at least one axis    S2 per-channel operands are floating, [C]
 // S3 sums has the type of BatchNormSums      S4 old and pending have one type
+// S5 activation is Relu or left out
 #include <algorithm>
 
 #include "ops/batch_norm/geometry.h"
@@ -48,36 +52,34 @@ Planes planes_of(const TensorType& x) {
   return planes;
 }
 
-namespace {
-
-bool first_carry(const Node& node, int count) {
-  for (int i = 0; i < count; ++i) {
-    if (!carries_batch(node, node.input(i))) return false;
-  }
-  return true;
-}
-
-}  // namespace
-
 BatchRole rows_of_first(const Node& node, int) {
-  return first_carry(node, 1) ? BatchRole::kRows : BatchRole::kCouples;
+  return carries_batch(node, node.input(0)) ? BatchRole::kRows : BatchRole::kCouples;
 }
 BatchRole sum_of_first(const Node& node, int) {
-  return first_carry(node, 1) ? BatchRole::kSum : BatchRole::kCouples;
-}
-BatchRole sum_of_first_two(const Node& node, int) {
-  return first_carry(node, 2) ? BatchRole::kSum : BatchRole::kCouples;
+  return carries_batch(node, node.input(0)) ? BatchRole::kSum : BatchRole::kCouples;
 }
 
 namespace {
 
 constexpr double kDefaultEpsilon = 1e-5;
+constexpr const char* kRelu = "Relu";
 
-BatchRole rows_of_gradient(const Node& node, int) {
-  const bool with_x = node.input(3) != nullptr;
-  return first_carry(node, 1) && (!with_x || carries_batch(node, node.input(3)))
-             ? BatchRole::kRows
-             : BatchRole::kCouples;
+// `role` when these inputs carry the batch, as far as they are there.
+BatchRole role_if_carried(const Node& node, std::initializer_list<int> inputs, BatchRole role) {
+  const bool all = std::all_of(inputs.begin(), inputs.end(), [&](int i) {
+    return node.input(i) == nullptr || carries_batch(node, node.input(i));
+  });
+  return all ? role : BatchRole::kCouples;
+}
+
+BatchRole role_of_apply(const Node& node, int) {
+  return role_if_carried(node, {0, 6}, BatchRole::kRows);
+}
+BatchRole role_of_grad_sums(const Node& node, int slot) {
+  return role_if_carried(node, {0, 1, 4, 5}, slot == 2 ? BatchRole::kRows : BatchRole::kSum);
+}
+BatchRole role_of_grad_data(const Node& node, int slot) {
+  return role_if_carried(node, {0, 3, 9}, slot == 1 ? BatchRole::kSum : BatchRole::kRows);
 }
 
 // --- Shape
@@ -115,8 +117,23 @@ void infer_moments(InferContext& context) {
   context.set(2, DType::kFloat64, {});
 }
 
+void require_like_first(InferContext& context, std::initializer_list<int> inputs) {
+  for (const int i : inputs) {
+    if (!context.has(i)) continue;
+    context.require(context.type(i).dtype == context.dtype(0) &&
+                        (!context.type(i).is_static() || !context.type(0).is_static() ||
+                         context.type(i).shape() == context.type(0).shape()),
+                    "S1", "input {} has type {}, expected {}", i, context.type(i).str(),
+                    context.type(0).str());
+  }
+}
+
 void infer_apply(InferContext& context) {
   require_per_channel(context, 1, 4, channels_of(context, 0));
+  require_like_first(context, {6});
+  const std::string activation = context.node().get_string(kActivation, "");
+  context.require(activation.empty() || activation == kRelu, "S5",
+                  "activation is '{}', expected {} or none", activation, kRelu);
   infer_same(context);
 }
 
@@ -131,37 +148,56 @@ void infer_grad_sums(InferContext& context) {
   infer_same_shapes(context, 0, 1, "S1");
   const Dim channels = channels_of(context, 0);
   require_per_channel(context, 2, 3, channels);
+  require_like_first(context, {4, 5});
+  require_per_channel(context, 6, 7, channels);
   context.set(0, DType::kFloat64, {channels});
   context.set(1, DType::kFloat64, {channels});
+  context.set(2, context.type(0));
 }
 
 void infer_grad_data(InferContext& context) {
   const Dim channels = channels_of(context, 0);
   require_per_channel(context, 1, 2, channels);
   require_per_channel(context, 4, 6, channels);
+  require_per_channel(context, 8, 8, channels);
+  require_like_first(context, {3, 9});
   infer_same(context);
+  context.set(1, context.dtype(0), {channels});
 }
 
 void infer_commit(InferContext& context) { infer_same_shapes(context, 0, 1, "S4"); }
 
 // --- Gradient
 
+// What y was masks dy: where there is an addend, y itself does, and dz, the gradient of the addend,
+// is written once for all its readers; else what x gives again does, wherever dy is read.
 void gradient_through_statistics(GradientContext& g) {
   OpBuilder& b = g.b();
-  Value* dy = g.dy_or_zero(0);
+  Value* dz = g.dy_or_zero(0);
   Value *x = g.x(0), *scale = g.x(1), *mean = g.x(3), *var = g.x(4), *count = g.x(5);
   const graph::Attributes epsilon{{"epsilon", g.node().get_float("epsilon", kDefaultEpsilon)}};
-  const Node* sums =
-      b.node(kDomain, "BatchNormGradSums", {dy, x, mean, var}, {"dbias", "dscale"}, epsilon);
+  const bool masked = !g.node().get_string(kActivation, "").empty();
+  const bool by_y = masked && g.x(6) != nullptr, by_x = masked && !by_y;
+  std::vector<Value*> summed{dz, x, mean, var};
+  std::vector<std::string> sums_names{"dbias", "dscale"};
+  if (by_y) {
+    summed.insert(summed.end(), {nullptr, g.y(0)});
+    sums_names.push_back("dz");
+  }
+  if (by_x) summed.insert(summed.end(), {nullptr, nullptr, scale, g.x(2)});
+  const Node* sums = b.node(kDomain, "BatchNormGradSums", summed, sums_names, epsilon);
+  if (by_y) dz = sums->output(2);
   if (g.wants(0)) {
-    g.set(0, b.own("BatchNormGradData",
-                   {dy, scale, var, x, mean, sums->output(0), sums->output(1), count}, epsilon));
+    std::vector<Value*> operands{dz, scale, var, x, mean, sums->output(0), sums->output(1), count};
+    if (by_x) operands.push_back(g.x(2));
+    g.set(0, b.own("BatchNormGradData", operands, epsilon));
   }
   for (const auto& [slot, sum] : {std::pair{1, 1}, {2, 0}}) {
     if (!g.wants(slot)) continue;
     const auto dtype = static_cast<int64_t>(g.x(slot)->type.dtype);
     g.set(slot, b.op("Cast", {sums->output(sum)}, {{"to", dtype}}));
   }
+  if (g.wants(6)) g.set(6, dz);
 }
 
 // --- Definition
@@ -203,12 +239,16 @@ OpDef apply() {
                   {"bias"},
                   {"mean", Presence::kRequired, reason},
                   {"var", Presence::kRequired, reason},
-                  {"count", Presence::kRequired, reason}},
+                  {"count", Presence::kRequired, reason},
+                  {"addend", Presence::kOptional}},
                  {{"y"}});
-  op.attributes = {epsilon_attribute()};
+  op.attributes = {epsilon_attribute(),
+                   {kActivation, "string, default none: Relu is what follows, addend included"}};
   op.infer = infer_apply;
-  op.batch = rows_of_first;
+  op.batch = role_of_apply;
   op.gradient = gradient(gradient_through_statistics);
+  op.fusion.addend = 6;
+  op.fusion.activations = {kRelu};
   return op;
 }
 
@@ -225,10 +265,21 @@ OpDef running() {
 
 OpDef grad_sums() {
   OpDef op = own("BatchNormGradSums", "Gradients of bias and scale of BatchNormalization.",
-                 {{"dy"}, {"x"}, {"mean"}, {"var"}}, {{"dbias"}, {"dscale"}});
+                 {{"dy"},
+                  {"x"},
+                  {"mean"},
+                  {"var"},
+                  {"second", Presence::kOptional},
+                  {"y", Presence::kOptional},
+                  {"scale", Presence::kOptional},
+                  {"bias", Presence::kOptional}},
+                 {{"dbias"}, {"dscale"}, {"dz", Presence::kOptional}});
   op.attributes = {epsilon_attribute()};
   op.infer = infer_grad_sums;
-  op.batch = sum_of_first_two;
+  op.batch = role_of_grad_sums;
+  op.fusion.second = 4;
+  op.fusion.summed = 2;
+  op.fusion.sums = 0;
   return op;
 }
 
@@ -241,11 +292,16 @@ OpDef grad_data() {
                   {"mean", Presence::kOptional},
                   {"dbias", Presence::kOptional},
                   {"dscale", Presence::kOptional},
-                  {"count", Presence::kOptional}},
-                 {{"dx"}});
+                  {"count", Presence::kOptional},
+                  {"bias", Presence::kOptional},
+                  {"second", Presence::kOptional}},
+                 {{"dx"}, {"sums", Presence::kOptional}});
   op.attributes = {epsilon_attribute()};
   op.infer = infer_grad_data;
-  op.batch = rows_of_gradient;
+  op.batch = role_of_grad_data;
+  op.fusion.second = 9;
+  op.fusion.summed = 0;
+  op.fusion.sums = 1;
   op.shared_sums = {5, 6};
   return op;
 }

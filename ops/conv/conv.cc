@@ -370,6 +370,7 @@ OpDef grad_bias_op() {
   op.gradient = not_differentiable("second derivative of the bias of Conv");
   op.batch = sums;
   op.accumulate_input = 1;
+  op.sums_channels = true;
   return op;
 }
 

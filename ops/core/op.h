@@ -86,6 +86,19 @@ enum class ParameterSlot : uint8_t { kNone, kWeight, kBias, kScale, kStatistic }
 // An operator that closes a classifier by turning scores into (log-)probabilities.
 enum class ClassOutput : uint8_t { kNone, kProbabilities, kLogProbabilities };
 
+// Work of neighbouring nodes that an operator can do while it passes over its operands anyway, so
+// that they need no pass of their own (fuse_activations, fuse_gradients). Slots; -1: it can't.
+struct Fusion {
+  // Optional input that is added to output 0, which has the same type.
+  int addend = -1;
+  // Operators of one operand, one of which the attribute "activation" may name: applied last.
+  std::vector<std::string> activations;
+  // Optional input that is added to input 0, which has the same type, as it is read.
+  int second = -1;
+  // The sums of output `summed` per channel (over all axes but 1) are what output `sums` holds.
+  int summed = -1, sums = -1;
+};
+
 struct OpDef {
   std::string domain;  // "" = ai.onnx
   std::string name;
@@ -131,8 +144,11 @@ struct OpDef {
   // Constants that meet the model's input only through such operators are data preprocessing, not
   // parameters.
   bool preprocessing = false;
-  // An addition: a one-element constant added to a product is a bias.
+  // An addition of all inputs: a one-element constant added to a product is a bias.
   bool adds = false;
+  // Output 0 is the sums of input 0 per channel (over all axes but 1), in its element type.
+  bool sums_channels = false;
+  Fusion fusion;
   // Floating-point operations of one run with these types, for reports; null: not counted.
   std::function<double(const KernelRequest&)> flops;
   // Input slot that, when present, is added to output 0 and overwritten by it (`acc' = F(x, dy,

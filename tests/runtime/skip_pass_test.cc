@@ -70,8 +70,8 @@ TEST(SkipPass, each_that_is_needed_is_refused_with_those_that_are_not) {
               }),
               "--skip-pass " + name +
                   ": nothing meaningful is left without it; can be left out: read_averages, "
-                  "fold_constants, prune_outputs, insert_all_reduce, eliminate_common, "
-                  "eliminate_dead");
+                  "fold_constants, prune_outputs, fuse_activations, fuse_gradients, "
+                  "insert_all_reduce, eliminate_common, eliminate_dead");
   }
   EXPECT_EQ(needed, 15);
 }
@@ -81,8 +81,8 @@ TEST(SkipPass, each_that_only_makes_it_faster_leaves_the_run_as_it_is) {
        {CutOptions{}, {.accumulate = 3}, {.replicas = 2}, {.replicas = 2, .shares = {1, 0}}}) {
     const auto replicas = static_cast<size_t>(cut.replicas);
     const std::vector<double> expected = losses(*open({}, replicas), cut);
-    for (const char* pass :
-         {"fold_constants", "prune_outputs", "eliminate_common", "eliminate_dead"}) {
+    for (const char* pass : {"fold_constants", "prune_outputs", "fuse_activations",
+                             "fuse_gradients", "eliminate_common", "eliminate_dead"}) {
       SCOPED_TRACE(fmt::format("{} on {} replicas", pass, replicas));
       expect_same(losses(*open({pass}, replicas), cut), expected);
     }
