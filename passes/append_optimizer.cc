@@ -101,9 +101,15 @@ class OptimizerAppender {
     }
     std::vector<Value*> norms;
     for (auto& [name, gradients] : measured) {
-      norms.push_back(b_.own("SquaredNorm", std::move(gradients), {}, "norm2/" + name));
+      norms.push_back(norm_of("norm2/" + name, std::move(gradients)));
     }
     return norms;
+  }
+
+  // Right behind the last of the gradients, which is in cache then.
+  Value* norm_of(const std::string& name, std::vector<Value*> gradients) {
+    ops::OpBuilder b(graph_, node_behind(graph_, {gradients.begin(), gradients.end()}));
+    return b.own("SquaredNorm", std::move(gradients), {}, name);
   }
 
   // --- updates
