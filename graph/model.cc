@@ -25,6 +25,7 @@ struct Model::Impl {
   std::span<const std::byte> bytes;
   // Shared with the tensors that borrow from it.
   std::shared_ptr<const void> keep_alive;
+  std::shared_ptr<const MappedFile> file;  // null: the bytes came from memory
   onnx::ModelProto skeleton;
   // Mapped external files by resolved path; payload() is called from several threads.
   std::mutex mutex;
@@ -57,6 +58,12 @@ std::shared_ptr<const MappedFile> Model::Impl::map_external(const fs::path& file
   return mapped;
 }
 
+void Model::release_pages() const {
+  const std::lock_guard lock(impl_->mutex);
+  if (impl_->file != nullptr) impl_->file->release();
+  for (const auto& [path, mapped] : impl_->external) mapped->release();
+}
+
 Model::Model() : impl_(std::make_unique<Impl>()) {}
 Model::~Model() = default;
 
@@ -67,7 +74,8 @@ std::shared_ptr<const Model> Model::open(const fs::path& path) {
   impl.path = path;
   impl.folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
   impl.bytes = file->bytes();
-  impl.keep_alive = std::move(file);
+  impl.keep_alive = file;
+  impl.file = std::move(file);
   impl.parse(support::escaped(path.string()));
   return model;
 }

@@ -45,6 +45,9 @@ class Model {
   // external (location, offset, length; only files below folder()). Borrows the mapped bytes where
   // it can. Throws Error naming the tensor: size against shape, external path rules, range, type.
   Tensor payload(const onnx::TensorProto& tensor) const;
+  // When the payloads were copied to where they are used: the mapped files need no memory until
+  // they are read again.
+  void release_pages() const;
 
  private:
   Model();

@@ -131,11 +131,13 @@ std::unique_ptr<Session::Loaded> Session::load(const PlanKey& key, passes::PassC
     for (size_t i = loaded_states_; i < entries.size(); ++i) {
       if (!entries[i].initial.defined()) continue;  // fresh memory is zero
       const Tensor value = entries[i].initial.cast(entries[i].type.dtype);
-      device.write_state(entries[i].offset, value.aligned_data(), value.bytes().size());
+      // As they lie in the file: an aligned copy would stay in memory.
+      device.write_state(entries[i].offset, value.bytes().data(), value.bytes().size());
     }
     loaded.executors[static_cast<size_t>(replica)] = device.load(*loaded.plan);
   });
   loaded_states_ = entries.size();
+  model_->release_pages();
   states_ = std::move(states);
   return made;
 }

@@ -47,6 +47,10 @@ std::shared_ptr<const MappedFile> MappedFile::open(const std::filesystem::path& 
   return mapped;
 }
 
+void MappedFile::release() const {
+  if (data_ != nullptr) ::madvise(const_cast<std::byte*>(data_), size_, MADV_DONTNEED);
+}
+
 MappedFile::~MappedFile() {
   if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
 }

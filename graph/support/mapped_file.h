@@ -19,6 +19,8 @@ class MappedFile {
   MappedFile& operator=(const MappedFile&) = delete;
 
   std::span<const std::byte> bytes() const { return {data_, size_}; }
+  // Gives the memory of pages that were read back; who reads the bytes again gets them again.
+  void release() const;
 
  private:
   MappedFile() = default;
