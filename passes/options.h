@@ -90,6 +90,16 @@ struct GradientOptions {
   std::vector<std::string> wrt;  // inputs or initializers; empty: all float inputs
 };
 
+// How much is computed again in the backward pass, so that it need not be kept.
+struct RecomputeOptions {
+  // Share of the operations of a step that may go into it, unless `most_bytes` asks for more.
+  double cost = 0.01;
+  // What may be alive at once, by the estimate of the pass (PassContext::live_bytes); 0: no limit.
+  int64_t most_bytes = 0;
+  // Bytes of workspace by the first output of a node, as far as they are known.
+  std::map<std::string, int64_t> workspaces;
+};
+
 struct PipelineOptions {
   Mode mode = Mode::kTrain;
   MicroBatch micro_batch = MicroBatch::kOnly;
@@ -106,6 +116,7 @@ struct PipelineOptions {
   LossOptions loss;
   OptimizerOptions optimizer;
   ReduceOptions reduce;
+  RecomputeOptions recompute;
   TrainableOptions trainable;
   GradientOptions gradient;
   // Region blocks: -1 chosen by the target, 0 never blocked, n: blocks of n images.

@@ -88,6 +88,8 @@ struct PassContext {
   SharedStatistics shared_statistics;
   // That a micro-batch must have, by apply_mode; over all replicas where they share statistics.
   int64_t least_rows = 1;
+  // What is alive at the worst moment, by estimate: by recompute.
+  int64_t live_bytes = 0;
   std::string loss_sum, loss_weight;  // by append_loss
   std::string correct, correct_top5;  // rows with the right class (class losses), by append_loss
   std::string logits;                 // what the loss reads, by append_loss

@@ -52,6 +52,7 @@ const Pipeline& training_pipeline() {
       {"insert_all_reduce", "sums what the micro-batches added up, once per step"},
       {"append_optimizer", "consumes the accumulated gradients"},
       {"eliminate_dead", "forward values that only a side output used"},
+      {"recompute", "last: looks at who is alive when, and makes equal nodes"},
   });
   return pipeline;
 }

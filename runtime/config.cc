@@ -127,6 +127,7 @@ SessionOptions session_options(const Flags& flags) {
   pipeline.reduce = reduce_options(flags);
   pipeline.direct_only = flags.direct_only;
   pipeline.skip = flags.skip_passes;
+  options.memory_budget = flags.memory_budget.value_or(0);
   pipeline.trainable.freeze = flags.freeze;
   pipeline.trainable.train = flags.train;
   return options;

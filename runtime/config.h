@@ -58,6 +58,7 @@ struct Flags {
   std::string dtype = "f32", on_nan = "stop";
   bool direct_only = false, dry_run = false;
   std::vector<std::string> skip_passes;
+  std::optional<int64_t> memory_budget;  // bytes
 
   std::string save, save_best, log, plot, trace;
   std::string save_weights;  // averages | last

@@ -157,6 +157,7 @@ const std::vector<Setting>& settings() {
       setting("--reduce-dtype", &Flags::reduce_dtype, kNoticed),
       setting("--dtype", &Flags::dtype, kRefused),
       setting("--direct-only", &Flags::direct_only, kRounds),
+      setting("--memory-budget", &Flags::memory_budget, kRounds),
       setting("--loss", &Flags::loss, kRefused),
       setting("--reduction", &Flags::reduction, kRefused),
       setting("--output", &Flags::output, kRefused),

@@ -94,12 +94,20 @@ std::unique_ptr<graph::Graph> Session::build(const PlanKey& key, passes::PassCon
 
 std::unique_ptr<Session::Loaded> Session::make_plan(const PlanKey& key, passes::PassContext context,
                                                     passes::StateTable& states) {
+  const bool bounded = options_.memory_budget > 0 && key.kind == Kind::kTrain;
+  std::unique_ptr<Loaded> loaded =
+      bounded ? plan_in_budget(key, context, states) : plan_once(key, std::move(context), states);
+  add_notices(loaded->plan->notices);
+  return loaded;
+}
+
+std::unique_ptr<Session::Loaded> Session::plan_once(const PlanKey& key, passes::PassContext context,
+                                                    passes::StateTable& states) {
   auto loaded = std::make_unique<Loaded>();
   loaded->context = std::move(context);
   std::unique_ptr<graph::Graph> graph = build(key, loaded->context);
   loaded->context.options.block = passes::choose_block(*graph, loaded->context);
   loaded->plan = passes::lower(std::move(graph), loaded->context, states);
-  add_notices(loaded->plan->notices);
   return loaded;
 }
 

@@ -30,7 +30,8 @@ struct SessionOptions {
   std::vector<std::string> devices = {"cpu"};  // one replica each
   int threads = 0;                             // in all; 0: all cores
   uint64_t seed = 0;
-  KernelChoices replay;  // from a checkpoint; a kernel that can't serve here gives a notice
+  int64_t memory_budget = 0;  // bytes of states and arenas in training, all replicas; 0: any
+  KernelChoices replay;       // from a checkpoint; a kernel that can't serve here gives a notice
   // Called after each pass of the first pipeline that runs ("--dump"-style tools).
   passes::Instruments instruments;
 };
@@ -214,6 +215,12 @@ class Session {
   // Adds the plan's states to `states`.
   std::unique_ptr<Loaded> make_plan(const PlanKey& key, passes::PassContext context,
                                     passes::StateTable& states);
+  std::unique_ptr<Loaded> plan_once(const PlanKey& key, passes::PassContext context,
+                                    passes::StateTable& states);
+  // The same, with as much computed again as it takes to fit into the budget. Throws Error when
+  // that isn't enough.
+  std::unique_ptr<Loaded> plan_in_budget(const PlanKey& key, const passes::PassContext& context,
+                                         passes::StateTable& states);
   passes::PassContext context_for(const PlanKey& key) const;
   KernelChoices::Table replayed_kernels(const PlanKey& key) const;
   // A plan with its memory, new states and executors on every replica.

@@ -144,6 +144,11 @@ std::vector<std::vector<Session::Run>> Session::runs_of(const Cut& whole_cut) {
   const int64_t rows_of_none = any_rows(cut);
   std::vector<std::vector<Run>> runs(cut.size());
   int64_t row = 0;
+  // A budget must know all states, which a last micro-batch's plan has; of the size that decides
+  // for all.
+  for (size_t r = 0; options_.memory_budget > 0 && r < cut.size(); ++r) {
+    if (cut[r].size() > 1) plan_for({Kind::kTrain, MicroBatch::kLast, cut[r].front(), ""});
+  }
   for (size_t r = 0; r < cut.size(); ++r) {
     runs[r].resize(micro_batches_of(cut, r));
     for (size_t i = 0; i < runs[r].size(); ++i) {

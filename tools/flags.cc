@@ -136,6 +136,9 @@ void add_device_flags(CLI::App& app, Flags& flags) {
   app.add_flag("--direct-only", flags.direct_only,
                "no algorithm that rounds differently (Winograd)")
       ->group(kGroup);
+  add_whole(app, "--memory-budget", flags.memory_budget, 1, INT64_MAX,
+            "bytes that training may plan with: what doesn't fit is computed again, not kept")
+      ->group(kGroup);
   add_unbuilt(app, UnbuiltFlag::Group::kDevice);
 }
 

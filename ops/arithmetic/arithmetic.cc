@@ -246,6 +246,7 @@ void register_arithmetic(OpRegistry& ops) {
     op.normalize = normalize_broadcast;
     op.preprocessing = op.name != "Pow";
     op.adds = op.name == "Add";
+    op.cheap = true;
     ops.add(std::move(op));
   }
   OpDef mod = standard({"Mod", "y = remainder of a / b.", {10, 13}, infer_mod, mod_gradient},

@@ -250,6 +250,7 @@ void register_batch_norm(OpRegistry& ops) {
   op.infer = infer_batch_norm;
   op.gradient = gradient(gradient_with_stored);
   op.batch = batch_norm::rows_of_first;
+  op.cheap = true;
   op.parameter_slot = slot_of;
   op.apply_mode = apply_mode;
   op.inference_form = to_inference_form;

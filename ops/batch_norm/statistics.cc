@@ -247,6 +247,7 @@ OpDef apply() {
   op.infer = infer_apply;
   op.batch = role_of_apply;
   op.gradient = gradient(gradient_through_statistics);
+  op.cheap = true;
   op.fusion.addend = 6;
   op.fusion.activations = {kRelu};
   return op;

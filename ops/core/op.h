@@ -169,6 +169,8 @@ struct OpDef {
   // Output 0 stands in the attributes (Constant): any of its attribute forms -> the tensor, strings
   // too. Null: it doesn't.
   std::function<Tensor(const Node&)> literal;
+  // About one pass over its operands: cheap enough to be computed again instead of kept.
+  bool cheap = false;
   // Same inputs give same outputs (false for Dropout in training): may be folded and merged.
   bool pure = true;
 };

@@ -115,6 +115,10 @@ void set_option(Golden& golden, const std::string& key, const std::string& value
     options.gradient.wrt = split(value, ",");
   } else if (key == "dropout") {
     options.dropout = value != "off";
+  } else if (key == "recompute_cost") {
+    options.recompute.cost = std::stod(value);
+  } else if (key == "most_bytes") {
+    options.recompute.most_bytes = std::stoll(value);
   } else if (key == "block") {
     options.block = std::stoll(value);
   } else if (key == "lanes") {

@@ -71,7 +71,7 @@ TEST(SkipPass, each_that_is_needed_is_refused_with_those_that_are_not) {
               "--skip-pass " + name +
                   ": nothing meaningful is left without it; can be left out: read_averages, "
                   "fold_constants, prune_outputs, fuse_activations, fuse_gradients, "
-                  "insert_all_reduce, eliminate_common, eliminate_dead");
+                  "insert_all_reduce, eliminate_common, eliminate_dead, recompute");
   }
   EXPECT_EQ(needed, 15);
 }
@@ -82,7 +82,7 @@ TEST(SkipPass, each_that_only_makes_it_faster_leaves_the_run_as_it_is) {
     const auto replicas = static_cast<size_t>(cut.replicas);
     const std::vector<double> expected = losses(*open({}, replicas), cut);
     for (const char* pass : {"fold_constants", "prune_outputs", "fuse_activations",
-                             "fuse_gradients", "eliminate_common", "eliminate_dead"}) {
+                             "fuse_gradients", "eliminate_common", "eliminate_dead", "recompute"}) {
       SCOPED_TRACE(fmt::format("{} on {} replicas", pass, replicas));
       expect_same(losses(*open({pass}, replicas), cut), expected);
     }
