@@ -36,6 +36,12 @@ inline constexpr const char* kConvTranspose = "ConvTranspose";
 // sizes of its x, window.in those of its y (-1: not known). Throws ConstraintError.
 Window transposed_window(const Node& node, std::vector<int64_t> x, std::vector<int64_t> kernel);
 
+// For kernels that know no empty operands.
+Refusal needs_images();
+
+// The order among kernels of one speed: where the first doesn't decline it is the faster one.
+void register_conv_winograd(KernelRegistry& kernels);
+void register_conv_small(KernelRegistry& kernels);
 void register_conv_dnnl(KernelRegistry& kernels);
 void register_conv_lanes(KernelRegistry& kernels);
 // Behind the kernels of ConvGradData, which it takes over.

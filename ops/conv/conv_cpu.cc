@@ -215,6 +215,8 @@ void register_conv_cpu(KernelRegistry& kernels) {
   bias.create = simple_kernel(grad_bias_plain);
   kernels.add(std::move(bias));
 
+  conv::register_conv_winograd(kernels);
+  conv::register_conv_small(kernels);
   conv::register_conv_dnnl(kernels);
   conv::register_conv_lanes(kernels);
   conv::register_conv_transpose(kernels);

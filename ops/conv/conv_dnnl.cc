@@ -49,21 +49,42 @@ int64_t piece_images(const ConvGeometry& g, int64_t filter_share) {
   return (g.batch + pieces - 1) / pieces;
 }
 
+// How images lie inside a piece: as the primitive chooses, or channels last.
+enum class Images : uint8_t { kAny, kChannelsLast };
+
+struct Variant {
+  Algorithm algorithm = Algorithm::kDirect;
+  Images images = Images::kAny;
+};
+
+Format image_format(const Dims& dims, Images images) {
+  if (images == Images::kAny) return Format::any(dims);
+  Dims strides(dims.size(), 1);
+  int64_t cells = 1;
+  for (size_t i = dims.size(); i-- > 2;) {
+    strides[i] = dims[1] * cells;
+    cells *= dims[i];
+  }
+  strides[0] = dims[1] * cells;
+  return Format::strided(dims, strides);
+}
+
 enum class Pass : uint8_t { kForward, kGradData, kGradFilter };
 enum class HasBias : uint8_t { kNo, kYes };
 
 // The primitive for `images` images. Its own layouts, except where `weights` is given.
 std::optional<Primitive> convolution(const ConvGeometry& g, int64_t images, Pass pass,
-                                     Algorithm algorithm, HasBias has_bias, const Format* weights) {
-  dnnl::Convolution c{Format::any(shape_of(images, g.channels, g.window.in)),
+                                     const Variant& variant, HasBias has_bias,
+                                     const Format* weights) {
+  dnnl::Convolution c{image_format(shape_of(images, g.channels, g.window.in), variant.images),
                       weights != nullptr ? *weights : Format::any(filter_shape(g)),
-                      Format::any(shape_of(images, g.outputs, g.window.out)),
+                      image_format(shape_of(images, g.outputs, g.window.out), variant.images),
                       std::nullopt,
                       g.window.stride,
                       g.window.dilation,
                       g.window.pad_begin,
                       g.window.pad_end,
-                      algorithm};
+                      variant.algorithm};
   if (has_bias == HasBias::kYes) c.bias = Format::plain({g.outputs});
   switch (pass) {
     case Pass::kForward:
@@ -76,11 +97,11 @@ std::optional<Primitive> convolution(const ConvGeometry& g, int64_t images, Pass
   return std::nullopt;
 }
 
-// Direct where the wished algorithm does not exist.
-Primitive require_convolution(const ConvGeometry& g, int64_t images, Pass pass, Algorithm algorithm,
-                              HasBias has_bias, const Format* weights) {
-  for (const Algorithm a : {algorithm, Algorithm::kDirect}) {
-    if (auto primitive = convolution(g, images, pass, a, has_bias, weights)) {
+// Direct in a layout of its own where the wished variant does not exist.
+Primitive require_convolution(const ConvGeometry& g, int64_t images, Pass pass,
+                              const Variant& variant, HasBias has_bias, const Format* weights) {
+  for (const Variant& v : {variant, Variant()}) {
+    if (auto primitive = convolution(g, images, pass, v, has_bias, weights)) {
       return std::move(*primitive);
     }
   }
@@ -142,17 +163,17 @@ class Copy {
 // Forward and data gradient: images in, images out, weights read.
 class ImagePass final : public Kernel {
  public:
-  ImagePass(const ConvGeometry& g, Pass pass, Algorithm algorithm, HasBias has_bias)
+  ImagePass(const ConvGeometry& g, Pass pass, const Variant& variant, HasBias has_bias)
       : pass_(pass), batch_(g.batch), images_(piece_images(g, 2)) {
     const bool forward = pass == Pass::kForward;
     in_cells_ = forward ? g.channels * g.window.in_cells() : g.outputs * g.window.out_cells();
     out_cells_ = forward ? g.outputs * g.window.out_cells() : g.channels * g.window.in_cells();
-    pieces_.push_back(piece(g, images_, algorithm, has_bias, nullptr));
+    pieces_.push_back(piece(g, images_, variant, has_bias, nullptr));
     const Format inner_weights = pieces_[0].main.format(Operand::kWeights);
     const Format plain_weights = Format::plain(filter_shape(g));
     weights_.emplace(Copy::load(plain_weights, inner_weights));
     if (const int64_t rest = batch_ % images_; rest != 0) {
-      pieces_.push_back(piece(g, rest, algorithm, has_bias, &inner_weights));
+      pieces_.push_back(piece(g, rest, variant, has_bias, &inner_weights));
     }
     size_t scratchpad = weights_->scratchpad_bytes();
     for (const Piece& p : pieces_) {
@@ -205,9 +226,9 @@ class ImagePass final : public Kernel {
     Copy load, store;
   };
 
-  Piece piece(const ConvGeometry& g, int64_t images, Algorithm algorithm, HasBias has_bias,
+  Piece piece(const ConvGeometry& g, int64_t images, const Variant& variant, HasBias has_bias,
               const Format* weights) const {
-    Primitive main = require_convolution(g, images, pass_, algorithm, has_bias, weights);
+    Primitive main = require_convolution(g, images, pass_, variant, has_bias, weights);
     const Format x = Format::plain(shape_of(images, g.channels, g.window.in));
     const Format y = Format::plain(shape_of(images, g.outputs, g.window.out));
     if (pass_ == Pass::kForward) {
@@ -247,18 +268,18 @@ void add_to(ThreadPool& pool, const float* from, float* to, int64_t count) {
 class FilterPass final : public Kernel {
  public:
   // A piece costs three more passes over the filter.
-  FilterPass(const ConvGeometry& g, Algorithm algorithm)
+  FilterPass(const ConvGeometry& g, const Variant& variant)
       : batch_(g.batch), images_(piece_images(g, 4)) {
     x_cells_ = g.channels * g.window.in_cells();
     y_cells_ = g.outputs * g.window.out_cells();
-    pieces_.push_back(piece(g, images_, algorithm, nullptr));
+    pieces_.push_back(piece(g, images_, variant, nullptr));
     const Format inner = pieces_[0].main.format(Operand::kDiffWeights);
     const Format plain = Format::plain(filter_shape(g));
     store_.emplace(Copy::store(inner, plain));
     store_add_.emplace(Copy::store(inner, plain, ReorderMode::kAdd));
     numel_ = static_cast<int64_t>(inner.bytes() / sizeof(float));
     if (const int64_t rest = batch_ % images_; rest != 0) {
-      pieces_.push_back(piece(g, rest, algorithm, &inner));
+      pieces_.push_back(piece(g, rest, variant, &inner));
     }
     size_t scratchpad = std::max(store_->scratchpad_bytes(), store_add_->scratchpad_bytes());
     size_t x = 0, y = 0;
@@ -309,10 +330,10 @@ class FilterPass final : public Kernel {
     Copy load_x, load_dy;
   };
 
-  static Piece piece(const ConvGeometry& g, int64_t images, Algorithm algorithm,
+  static Piece piece(const ConvGeometry& g, int64_t images, const Variant& variant,
                      const Format* filter) {
     Primitive main =
-        require_convolution(g, images, Pass::kGradFilter, algorithm, HasBias::kNo, filter);
+        require_convolution(g, images, Pass::kGradFilter, variant, HasBias::kNo, filter);
     Copy x = Copy::load(Format::plain(shape_of(images, g.channels, g.window.in)),
                         main.format(Operand::kSrc));
     Copy dy = Copy::load(Format::plain(shape_of(images, g.outputs, g.window.out)),
@@ -330,12 +351,7 @@ class FilterPass final : public Kernel {
 using Decode = ConvGeometry (*)(const KernelRequest&);
 
 std::vector<Refusal> direct_refusals() {
-  return {unless_float32(),
-          beyond_axes(3),
-          {"needs at least one image", [](const KernelRequest& request) {
-             return request.in[0].numel() == 0 || request.in[1].numel() == 0 ||
-                    request.out[0].numel() == 0;
-           }}};
+  return {unless_float32(), beyond_axes(3), needs_images()};
 }
 
 // Expected speed of Winograd in tiles of 4x4 against the direct sum, from measurements on one core
@@ -369,48 +385,62 @@ std::vector<Refusal> winograd_refusals(Decode decode) {
        {"Winograd needs AVX-512",
         [](const KernelRequest&) { return !__builtin_cpu_supports("avx512f"); }},
        {"Winograd does not pay for so few or so small images",
-        geometry([](const ConvGeometry& g) { return winograd_gain(g) < 1.15; })}});
+        geometry([](const ConvGeometry& g) { return winograd_gain(g) < 1.15; }),
+        RefusalKind::kSlow}});
 }
 
-void add_kernels(KernelRegistry& kernels, KernelDef kernel, Pass pass, Decode decode) {
+std::vector<Refusal> channels_last_refusals(Decode) {
+  return joined(direct_refusals(),
+                {{"is faster in few cases, which measurements find (--tune)",
+                  [](const KernelRequest&) { return true; }, RefusalKind::kSlow}});
+}
+
+// The three kernels of a variant.
+void add_kernels(KernelRegistry& kernels, KernelDef kernel, const Variant& variant,
+                 std::vector<Refusal> (*refusals)(Decode)) {
   kernel.speed = Speed::kOptimised;
-  const auto creator = [pass, decode](Algorithm algorithm) {
-    return [=](const KernelRequest& request) -> std::unique_ptr<Kernel> {
+  const auto add = [&](const char* domain, const char* op, Pass pass, Decode decode) {
+    kernel.domain = domain;
+    kernel.op = op;
+    kernel.accumulates = pass == Pass::kGradFilter;
+    kernel.declines = refusals(decode);
+    kernel.create = [=](const KernelRequest& request) -> std::unique_ptr<Kernel> {
       const ConvGeometry g = decode(request);
-      if (pass == Pass::kGradFilter) return std::make_unique<FilterPass>(g, algorithm);
+      if (pass == Pass::kGradFilter) return std::make_unique<FilterPass>(g, variant);
       const HasBias bias =
           pass == Pass::kForward && request.has_in(2) ? HasBias::kYes : HasBias::kNo;
-      return std::make_unique<ImagePass>(g, pass, algorithm, bias);
+      return std::make_unique<ImagePass>(g, pass, variant, bias);
     };
+    kernels.add(kernel);
   };
-  // First: where it doesn't decline it is the faster one.
-  kernel.name = "conv.onednn_winograd";
-  kernel.rounding = Rounding::kTransformed;
-  kernel.declines = winograd_refusals(decode);
-  kernel.create = creator(Algorithm::kWinograd);
-  kernels.add(kernel);
-  kernel.name = "conv.onednn";
-  kernel.rounding = Rounding::kSum;
-  kernel.declines = direct_refusals();
-  kernel.create = creator(Algorithm::kDirect);
-  kernels.add(std::move(kernel));
+  add("", "Conv", Pass::kForward, ConvGeometry::forward);
+  add(kDomain, "ConvGradData", Pass::kGradData, ConvGeometry::grad_data);
+  add(kDomain, "ConvGradFilter", Pass::kGradFilter, ConvGeometry::grad_filter);
 }
 
 }  // namespace
 
+Refusal needs_images() {
+  return {"needs at least one image", [](const KernelRequest& request) {
+            return request.in[0].numel() == 0 || request.in[1].numel() == 0 ||
+                   request.out[0].numel() == 0;
+          }};
+}
+
+void register_conv_winograd(KernelRegistry& kernels) {
+  KernelDef kernel;
+  kernel.name = "conv.onednn_winograd";
+  kernel.rounding = Rounding::kTransformed;
+  add_kernels(kernels, std::move(kernel), {Algorithm::kWinograd, Images::kAny}, winograd_refusals);
+}
+
 void register_conv_dnnl(KernelRegistry& kernels) {
-  KernelDef forward;
-  forward.op = "Conv";
-  add_kernels(kernels, std::move(forward), Pass::kForward, ConvGeometry::forward);
-  KernelDef data;
-  data.domain = kDomain;
-  data.op = "ConvGradData";
-  add_kernels(kernels, std::move(data), Pass::kGradData, ConvGeometry::grad_data);
-  KernelDef filter;
-  filter.domain = kDomain;
-  filter.op = "ConvGradFilter";
-  filter.accumulates = true;
-  add_kernels(kernels, std::move(filter), Pass::kGradFilter, ConvGeometry::grad_filter);
+  KernelDef kernel;
+  kernel.name = "conv.onednn";
+  add_kernels(kernels, kernel, {}, [](Decode) { return direct_refusals(); });
+  kernel.name = "conv.onednn_nhwc";
+  add_kernels(kernels, std::move(kernel), {Algorithm::kDirect, Images::kChannelsLast},
+              channels_last_refusals);
 }
 
 }  // namespace sardonyx::ops::conv

@@ -124,6 +124,13 @@ std::optional<std::string> declines(const KernelDef& kernel, const KernelRequest
   return std::nullopt;
 }
 
+bool can_serve(const KernelDef& kernel, const KernelRequest& request) {
+  return layouts_fit(kernel, request) &&
+         std::none_of(kernel.declines.begin(), kernel.declines.end(), [&](const Refusal& refusal) {
+           return refusal.kind == RefusalKind::kCannot && refusal.applies(request);
+         });
+}
+
 std::vector<std::string> decline_sentences(const KernelDef& kernel) {
   std::vector<std::string> sentences;
   if (kernel.layouts != Layouts::kAny) sentences.emplace_back(layouts_sentence(kernel.layouts));

@@ -100,11 +100,16 @@ enum class Speed : uint8_t { kReference = 0, kPlain = 10, kOptimised = 20, kBest
 // How a sum of products is rounded: as a sum, or in another basis (Winograd), a few times more.
 enum class Rounding : uint8_t { kSum, kTransformed };
 
+// kCannot: the kernel can't serve the request. kSlow: it could, but the static cost table expects
+// another one to be faster; measurements (--tune) may find otherwise.
+enum class RefusalKind : uint8_t { kCannot, kSlow };
+
 // A reason not to serve a request. `applies` may take for granted that none of the refusals before
 // it in its list does.
 struct Refusal {
   std::string sentence;  // what the kernel takes, needs or knows
   std::function<bool(const KernelRequest&)> applies;
+  RefusalKind kind = RefusalKind::kCannot;
 };
 
 struct KernelDef {
@@ -178,6 +183,8 @@ class KernelRegistry {
 // The sentence of the first refusal that applies, the layouts of the operands first. nullopt: the
 // kernel accepts.
 std::optional<std::string> declines(const KernelDef& kernel, const KernelRequest& request);
+// Whether the kernel could run this, fast or not: only refusals of kind kCannot count.
+bool can_serve(const KernelDef& kernel, const KernelRequest& request);
 // Every sentence with which `declines` may answer, in its order.
 std::vector<std::string> decline_sentences(const KernelDef& kernel);
 

@@ -10,12 +10,15 @@
 
 #if defined(__AVX512F__)
 #define SARDONYX_VECTOR_BYTES 64
+#define SARDONYX_STREAM __builtin_ia32_movntps512
 #define SARDONYX_VECTOR_REGISTERS 32
 #elif defined(__AVX2__)
 #define SARDONYX_VECTOR_BYTES 32
+#define SARDONYX_STREAM __builtin_ia32_movntps256
 #define SARDONYX_VECTOR_REGISTERS 16
 #else
 #define SARDONYX_VECTOR_BYTES 16
+#define SARDONYX_STREAM __builtin_ia32_movntps
 #define SARDONYX_VECTOR_REGISTERS 16
 #endif
 
@@ -62,6 +65,12 @@ template <typename T>
 [[gnu::always_inline]] inline void store(T* to, Vec<T> value) {
   *reinterpret_cast<typename VectorTypes<T>::Unaligned*>(to) = value;
 }
+
+// Past the caches, where the line isn't read soon; `to` is aligned to a vector.
+[[gnu::always_inline]] inline void stream(float* to, Vec<float> value) {
+  SARDONYX_STREAM(to, value);
+}
+#undef SARDONYX_STREAM
 
 template <typename T>
 [[gnu::always_inline]] inline Vec<T> broadcast(T value) {

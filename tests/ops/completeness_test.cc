@@ -40,7 +40,7 @@ std::string test_sources() {
   std::string text;
   const std::filesystem::path folder = tests::source_folder() / "tests/ops";
   for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
-    if (entry.path().extension() != ".cc") continue;
+    if (entry.path().extension() != ".cc" && entry.path().extension() != ".h") continue;
     std::ostringstream source;
     source << std::ifstream(entry.path()).rdbuf();
     text += source.str();

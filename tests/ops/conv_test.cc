@@ -4,126 +4,10 @@
 
 #include <cmath>
 
-#include "ops/core/infer.h"
-#include "ops/core/window.h"
-#include "tests/support/kernel_run.h"
-#include "tests/support/op_tester.h"
+#include "tests/ops/conv_support.h"
 
 namespace sardonyx::test {
 namespace {
-
-using graph::Attributes;
-using Ints = std::vector<int64_t>;
-
-struct Geometry {
-  std::string name;
-  Ints x, w;
-  Attributes attributes = {};
-  bool bias = false;
-};
-
-// One for every CONV case that differs in shape.
-const std::vector<Geometry> kGeometries = {
-    {"stride3_not_dividing", {2, 2, 8, 8}, {3, 2, 3, 3}, {{"strides", Ints{3, 3}}}},
-    {"stride2_dilation2",
-     {1, 2, 7, 7},
-     {2, 2, 3, 3},
-     {{"strides", Ints{2, 2}}, {"dilations", Ints{2, 2}}}},
-    {"pads_1_0_2_3", {1, 2, 5, 5}, {2, 2, 3, 3}, {{"pads", Ints{1, 0, 2, 3}}}, true},
-    {"pads_at_the_end_stride2",
-     {2, 2, 6, 6},
-     {3, 2, 3, 3},
-     {{"pads", Ints{0, 0, 1, 1}}, {"strides", Ints{2, 2}}}},
-    {"kernel_larger_than_input", {1, 1, 3, 3}, {2, 1, 5, 5}, {{"pads", Ints{2, 2, 2, 2}}}},
-    {"k1_stride2", {2, 3, 5, 5}, {2, 3, 1, 1}, {{"strides", Ints{2, 2}}}},
-    {"k1_plain", {2, 3, 2, 3}, {4, 3, 1, 1}, {}, true},
-    {"bias_over_batch_and_space", {3, 1, 4, 4}, {2, 1, 3, 3}, {{"pads", Ints{1, 1, 1, 1}}}, true},
-    {"stride_and_dilation_differ_per_axis",
-     {1, 2, 8, 7},
-     {2, 2, 3, 2},
-     {{"strides", Ints{1, 2}}, {"dilations", Ints{3, 1}}}},
-    {"kernel_2x3", {1, 1, 5, 4}, {1, 1, 2, 3}},
-    {"two_groups_4_to_6", {2, 4, 5, 5}, {6, 2, 3, 3}, {{"group", int64_t{2}}}, true},
-    {"depthwise_stride2",
-     {1, 24, 4, 4},
-     {24, 1, 3, 3},
-     {{"group", int64_t{24}}, {"pads", Ints{1, 1, 1, 1}}, {"strides", Ints{2, 2}}}},
-    {"depthwise_pad1",
-     {2, 3, 5, 4},
-     {3, 1, 3, 3},
-     {{"group", int64_t{3}}, {"pads", Ints{1, 1, 1, 1}}}},
-    {"depthwise_multiplier2", {1, 3, 4, 4}, {6, 1, 3, 3}, {{"group", int64_t{3}}}, true},
-    {"one_axis_two_groups",
-     {2, 4, 9},
-     {4, 2, 3},
-     {{"group", int64_t{2}}, {"pads", Ints{1, 1}}, {"strides", Ints{2}}}},
-    {"one_axis_causal", {1, 2, 7}, {3, 2, 3}, {{"pads", Ints{4, 0}}, {"dilations", Ints{2}}}, true},
-    {"three_axes",
-     {1, 2, 3, 4, 3},
-     {2, 2, 2, 2, 2},
-     {{"pads", Ints{0, 1, 0, 1, 0, 0}}, {"strides", Ints{1, 2, 1}}},
-     true},
-    {"four_axes", {1, 1, 2, 3, 2, 3}, {2, 1, 2, 2, 1, 2}, {{"pads", Ints{0, 0, 0, 1, 0, 0, 0, 0}}}},
-    {"channels_fill_no_vector", {2, 5, 4, 3}, {7, 5, 2, 2}, {}, true},
-};
-
-OpCase conv_case(const Geometry& g) {
-  OpCase c;
-  c.claim = g.name;
-  c.op = "Conv";
-  c.inputs = {random(g.x), parameter(random(g.w))};
-  if (g.bias) c.inputs.push_back(parameter(random({g.w[0]})));
-  c.attributes = g.attributes;
-  c.batch = true;
-  c.must_run = {"conv.ref"};
-  const size_t axes = g.x.size() - 2;
-  if (axes <= 3) c.must_run.push_back("conv.onednn");
-  if (axes <= 2) c.must_run.push_back("conv.lanes");
-  return c;
-}
-
-Ints tail(const Ints& shape) { return {shape.begin() + 2, shape.end()}; }
-
-Ints output_shape(const Geometry& g) {
-  graph::Graph graph;
-  graph::Node* node = graph.add_node("", "Conv", {}, {});
-  node->attributes = g.attributes;
-  const Ints out = ops::window_of(*node, tail(g.x), tail(g.w)).out;
-  Ints shape{g.x[0], g.w[0]};
-  shape.insert(shape.end(), out.begin(), out.end());
-  return shape;
-}
-
-OpCase gradient_case(const Geometry& g, const char* op) {
-  OpCase c = conv_case(g);
-  c.claim = std::string(op) + " " + g.name;
-  c.domain = ops::kDomain;
-  c.op = op;
-  c.float_tolerance = {1e-5, 1e-5};
-  return c;
-}
-
-OpCase grad_data_case(const Geometry& g) {
-  OpCase c = gradient_case(g, "ConvGradData");
-  c.inputs = {parameter(random(g.w)), random(output_shape(g))};
-  c.attributes["input_shape"] = tail(g.x);
-  return c;
-}
-
-OpCase grad_filter_case(const Geometry& g) {
-  OpCase c = gradient_case(g, "ConvGradFilter");
-  c.inputs = {random(g.x), random(output_shape(g))};
-  c.attributes["kernel_shape"] = tail(g.w);
-  return c;
-}
-
-OpCase grad_bias_case(const Geometry& g) {
-  OpCase c = gradient_case(g, "ConvGradBias");
-  c.inputs = {random(output_shape(g))};
-  c.attributes = {};
-  c.must_run = {"conv.ref", "conv.plain", "conv.lanes"};
-  return c;
-}
 
 TEST(Conv, sums_products_over_the_window) {
   check_op({.claim = "by hand",
@@ -317,48 +201,6 @@ TEST(Conv, a_filter_that_carries_the_batch_couples_rows) {
 // --- Kernels on larger batches
 // --------------------------------------------------------------------
 
-const ops::KernelDef& kernel_named(const OpCase& c, const std::string& name) {
-  for (const ops::KernelDef* kernel : ops::KernelRegistry::get().find(c.domain, c.op)) {
-    if (kernel->name == name) return *kernel;
-  }
-  throw Error("no kernel {} of {}", name, c.op);
-}
-
-// One node with float operands of `c`, ready to run kernels on.
-struct OneNode {
-  explicit OneNode(const OpCase& c) {
-    std::vector<ops::Value*> values;
-    for (size_t i = 0; i < c.inputs.size(); ++i) {
-      const OpInput& input = c.inputs[i];
-      inputs.push_back(random_tensor(DType::kFloat32, input.shape, input.low, input.high, i + 1));
-      values.push_back(graph.add_input(fmt::format("x{}", i), inputs.back().type()));
-      batch.push_back(input.role == Role::kData);
-    }
-    node = graph.add_node(c.domain, c.op, values, {"y"});
-    node->attributes = c.attributes;
-    ops::infer_node(*node);
-    request = ops::KernelRequest::of(*node);
-  }
-  // Batch operands in lanes; `out`: whether the output carries the batch.
-  void to_lanes(bool out) {
-    for (size_t i = 0; i < batch.size(); ++i) {
-      if (batch[i]) request.in[i].layout = graph::Layout::lanes(16);
-    }
-    if (out) request.out[0].layout = graph::Layout::lanes(16);
-  }
-  Tensor run(const ops::KernelDef& kernel, int threads) const {
-    const RunResult result = run_kernel(kernel, request, inputs, {.threads = threads});
-    for (const std::string& fault : result.faults) ADD_FAILURE() << kernel.name << ": " << fault;
-    return result.outputs[0];
-  }
-
-  graph::Graph graph;
-  graph::Node* node;
-  std::vector<Tensor> inputs;
-  std::vector<bool> batch;
-  ops::KernelRequest request;
-};
-
 // 61 images: three full blocks of lanes and one of 13, with poisoned lanes behind them.
 void check_61_in_lanes(OpCase c, bool out_carries_batch) {
   OneNode plain(c), lanes(c);
@@ -398,6 +240,21 @@ TEST(Conv, onednn_runs_a_large_batch_in_pieces) {
     const Tensor got = plain.run(kernel_named(c, "conv.onednn"), 2);
     EXPECT_EQ(difference(got, want, {1e-4, 5e-3}), std::nullopt) << c.claim;
     EXPECT_TRUE(got.identical(plain.run(kernel_named(c, "conv.onednn"), 2))) << c.claim;
+  }
+}
+
+TEST(Conv, channels_last_agrees_on_every_geometry_and_is_left_to_measurements) {
+  for (const Geometry& g : kGeometries) {
+    if (g.x.size() > 5) continue;
+    for (const OpCase& c : {conv_case(g), grad_data_case(g), grad_filter_case(g)}) {
+      const OneNode plain(c);
+      const ops::KernelDef& kernel = kernel_named(c, "conv.onednn_nhwc");
+      const Tensor want = plain.run(kernel_named(c, "conv.ref"), 1);
+      EXPECT_EQ(difference(plain.run(kernel, 1), want, {1e-5, 1e-5}), std::nullopt)
+          << c.op << " " << c.claim;
+      EXPECT_NE(ops::declines(kernel, plain.request), std::nullopt);
+      EXPECT_TRUE(ops::can_serve(kernel, plain.request));
+    }
   }
 }
 
