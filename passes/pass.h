@@ -13,6 +13,7 @@
 #include "graph/support/error.h"
 #include "passes/options.h"
 #include "passes/target.h"
+#include "passes/tuner.h"
 
 namespace sardonyx::passes {
 
@@ -72,6 +73,7 @@ struct SharedStatistics {
 struct PassContext {
   PipelineOptions options;
   const Target* target = nullptr;
+  Tuner* tuner = nullptr;                                   // null: the static table decides
   const std::vector<graph::Function>* functions = nullptr;  // bodies of model-local functions
 
   std::vector<std::string> notices;  // one line each, for the user

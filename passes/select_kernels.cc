@@ -1,4 +1,8 @@
-// select_kernels: the fastest kernel that accepts, per node. What can't run is listed at once.
+// select_kernels: the fastest kernel that accepts, per node: by the static table, which is the
+// order of the registry and what kernels decline, or by measurement where there is a tuner. What
+// can't run is listed at once.
+#include <algorithm>
+
 #include "passes/lower.h"
 #include "passes/requests.h"
 
@@ -13,32 +17,55 @@ struct Choice {
   std::string refusals;
 };
 
-bool accepts(const ops::KernelDef& kernel, const std::vector<ops::KernelRequest>& requests) {
-  for (const ops::KernelRequest& request : requests) {
-    if (ops::declines(kernel, request)) return false;
+bool can_serve(const ops::KernelDef& kernel, const std::vector<ops::KernelRequest>& requests) {
+  return std::all_of(requests.begin(), requests.end(), [&](const ops::KernelRequest& request) {
+    return ops::can_serve(kernel, request);
+  });
+}
+
+// Those that the options allow.
+std::vector<const ops::KernelDef*> kernels_of(const Node& node, const PassContext& context) {
+  std::vector<const ops::KernelDef*> kernels =
+      ops::KernelRegistry::get().find(node.domain, node.op, context.target->device());
+  std::erase_if(kernels, [&](const ops::KernelDef* kernel) {
+    const bool plain_loops =
+        kernel->speed == ops::Speed::kReference || kernel->layouts == ops::Layouts::kAny;
+    return (context.options.reference_only && !plain_loops) ||
+           (context.options.direct_only && kernel->rounding != ops::Rounding::kSum);
+  });
+  return kernels;
+}
+
+// The fastest by measurement, where the static table chose `first`. The plain loops are never
+// faster.
+const ops::KernelDef* tuned(const ops::KernelDef& first, const Node& node,
+                            const std::vector<ops::KernelRequest>& requests,
+                            const PassContext& context, RunsOn runs_on) {
+  if (context.tuner == nullptr || first.speed == ops::Speed::kReference) return &first;
+  std::vector<const ops::KernelDef*> candidates{&first};
+  for (const ops::KernelDef* kernel : kernels_of(node, context)) {
+    const bool other = kernel != &first && kernel->speed != ops::Speed::kReference;
+    if (other && can_serve(*kernel, requests)) candidates.push_back(kernel);
   }
-  return true;
+  if (candidates.size() == 1) return &first;
+  return context.tuner->fastest(candidates, requests.front(), runs_on);
 }
 
 Choice choose(const Node& node, const std::vector<ops::KernelRequest>& requests,
-              const PassContext& context, const ops::KernelDef* asked) {
+              const PassContext& context, const ops::KernelDef* asked, RunsOn runs_on) {
   const bool rounds_wrongly =
       context.options.direct_only && asked != nullptr && asked->rounding != ops::Rounding::kSum;
-  if (asked != nullptr && !rounds_wrongly && accepts(*asked, requests)) return {asked, {}};
+  if (asked != nullptr && !rounds_wrongly && can_serve(*asked, requests)) return {asked, {}};
   Choice choice;
-  const ops::Device device = context.target->device();
-  for (const ops::KernelDef* kernel :
-       ops::KernelRegistry::get().find(node.domain, node.op, device)) {
-    if (context.options.reference_only && kernel->speed != ops::Speed::kReference &&
-        kernel->layouts != ops::Layouts::kAny) {
-      continue;
-    }
-    if (context.options.direct_only && kernel->rounding != ops::Rounding::kSum) continue;
+  for (const ops::KernelDef* kernel : kernels_of(node, context)) {
     std::optional<std::string> reason;
     for (const ops::KernelRequest& request : requests) {
       if (!reason) reason = ops::declines(*kernel, request);
     }
-    if (!reason) return {kernel, {}};
+    if (!reason) {
+      choice.kernel = tuned(*kernel, node, requests, context, runs_on);
+      return choice;
+    }
     choice.refusals += fmt::format("\n    {}: {}", kernel->name, *reason);
   }
   if (choice.refusals.empty()) choice.refusals = "\n    no kernel is registered for this device";
@@ -80,7 +107,8 @@ void select_kernels(Lowering& lowering, const PassContext& context) {
       const int64_t tail = region.block_rows > 0 ? context.options.batch % region.block_rows : 0;
       if (tail > 0) requests.push_back(request_for(graph, *node, tail));
       const ops::KernelDef* asked = asked_kernel(*node, lowering.keys[node], context);
-      const Choice choice = choose(*node, requests, context, asked);
+      const RunsOn runs_on = region.block_rows > 0 ? RunsOn::kOneThread : RunsOn::kAllThreads;
+      const Choice choice = choose(*node, requests, context, asked, runs_on);
       notice_replaced(lowering, *node, choice.kernel, context);
       if (choice.kernel == nullptr) {
         missing += fmt::format("\n  node {}:{}", node->label(), choice.refusals);

@@ -126,6 +126,7 @@ SessionOptions session_options(const Flags& flags) {
   pipeline.optimizer = optimizer_options(flags);
   pipeline.reduce = reduce_options(flags);
   pipeline.direct_only = flags.direct_only;
+  options.tune = flags.tune;
   pipeline.skip = flags.skip_passes;
   options.memory_budget = flags.memory_budget.value_or(0);
   pipeline.trainable.freeze = flags.freeze;

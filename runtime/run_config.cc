@@ -158,6 +158,7 @@ const std::vector<Setting>& settings() {
       setting("--dtype", &Flags::dtype, kRefused),
       setting("--direct-only", &Flags::direct_only, kRounds),
       setting("--memory-budget", &Flags::memory_budget, kRounds),
+      setting("--tune", &Flags::tune, kRounds),
       setting("--loss", &Flags::loss, kRefused),
       setting("--reduction", &Flags::reduction, kRefused),
       setting("--output", &Flags::output, kRefused),

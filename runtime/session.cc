@@ -35,6 +35,13 @@ Session::Session(std::shared_ptr<const graph::Model> model, SessionOptions optio
   if (options_.pipeline.lanes < 0) options_.pipeline.lanes = options_.replay.lanes;
   CHECK(!options_.devices.empty(), "a session needs a device");
   replicas_ = std::make_unique<Replicas>(options_.devices, options_.threads);
+  if (!options_.tune) return;
+  Device& first = replicas_->device(0);
+  tuner_ = std::make_unique<MeasuringTuner>(
+      [&first](const auto& kernels, const ops::KernelRequest& request, passes::RunsOn runs_on) {
+        return first.measure(kernels, request, runs_on);
+      },
+      TuningCache(tuning_cache_file(), tuning_machine(first.threads())));
 }
 
 Session::~Session() = default;
@@ -70,6 +77,7 @@ passes::PassContext Session::context_for(const PlanKey& key) const {
     context.options.mode = passes::Mode::kTrain;
     context.options.reduce.replicas = replicas();
     context.options.kernels = replayed_kernels(key);
+    context.tuner = tuner_.get();
   }
   if (key.kind == Kind::kEval) context.options.mode = passes::Mode::kEval;
   if (key.kind == Kind::kForward || key.kind == Kind::kGradient) {
@@ -117,6 +125,7 @@ Session::Loaded& Session::plan_for(const PlanKey& key) {
   std::unique_ptr<Loaded> loaded = load(key, context_for(key));
   // The first training plan decides for all: the same kernels whatever the size of the last batch.
   if (key.kind == Kind::kTrain) options_.pipeline.block = loaded->context.options.block;
+  if (tuner_ != nullptr) tuner_->save();
   slot = std::move(loaded);
   return *slot;
 }

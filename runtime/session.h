@@ -21,6 +21,7 @@
 #include "passes/lower.h"
 #include "passes/pass_manager.h"
 #include "runtime/kernel_choices.h"
+#include "runtime/measuring_tuner.h"
 #include "runtime/replicas.h"
 
 namespace sardonyx::runtime {
@@ -32,6 +33,8 @@ struct SessionOptions {
   uint64_t seed = 0;
   int64_t memory_budget = 0;  // bytes of states and arenas in training, all replicas; 0: any
   KernelChoices replay;       // from a checkpoint; a kernel that can't serve here gives a notice
+  // Training plans take what is the fastest by measurement, for nodes that `replay` doesn't name.
+  bool tune = false;
   // Called after each pass of the first pipeline that runs ("--dump"-style tools).
   passes::Instruments instruments;
 };
@@ -166,7 +169,8 @@ class Session {
   void restore(const std::vector<std::pair<std::string, graph::Tensor>>& values, int64_t steps);
   // Name of the first of them with a value that is not finite; "": there is none.
   std::string first_non_finite_state() const;
-  KernelChoices kernel_choices() const;  // of the training plans so far
+  KernelChoices kernel_choices() const;                         // of the training plans so far
+  const MeasuringTuner* tuner() const { return tuner_.get(); }  // null without SessionOptions::tune
 
   // The user's file with the trained values. Without any step or set_state it is a copy, bit for
   // bit, whatever the form. Returns lines for the user about what had to be done differently.
@@ -250,6 +254,7 @@ class Session {
   SessionOptions options_;
   graph::ImportedModel imported_;
   std::unique_ptr<Replicas> replicas_;
+  std::unique_ptr<MeasuringTuner> tuner_;  // on the device of rank 0
   passes::StateTable states_;
   size_t loaded_states_ = 0;
   std::map<PlanKey, std::unique_ptr<Loaded>> plans_;

@@ -201,6 +201,33 @@ void print_nodes(const Measured& measured) {
              1e-9 * measured.peak);
 }
 
+Json tuning_json(const runtime::MeasuringTuner& tuner) {
+  Json changed = Json::array();
+  for (const auto& choice : tuner.changed()) {
+    changed.push_back({{"node", choice.node},
+                       {"nodes", choice.nodes},
+                       {"table", choice.table},
+                       {"chosen", choice.chosen},
+                       {"table_ms", 1e3 * choice.table_seconds},
+                       {"chosen_ms", 1e3 * choice.chosen_seconds}});
+  }
+  return {{"measured", tuner.measured()},
+          {"known", tuner.known()},
+          {"left", tuner.left()},
+          {"seconds", tuner.seconds()},
+          {"changed", std::move(changed)}};
+}
+
+void print_tuning(const runtime::MeasuringTuner& tuner) {
+  fmt::print("{}\n", tuner.summary());
+  for (const auto& choice : tuner.changed()) {
+    const std::string alike =
+        choice.nodes > 1 ? fmt::format(" and {} alike", choice.nodes - 1) : "";
+    fmt::print("  {} -> {} ({:.3f} -> {:.3f} ms): {}{}\n", choice.table, choice.chosen,
+               1e3 * choice.table_seconds, 1e3 * choice.chosen_seconds, choice.node, alike);
+  }
+}
+
 void print_medians_json(Bench& bench, Json medians, const Measured& measured) {
   medians["median"] = true;
   medians["batch"] = bench.rows();
@@ -212,6 +239,9 @@ void print_medians_json(Bench& bench, Json medians, const Measured& measured) {
     medians["hidden_share"] = time.hidden();
     medians["communication_adding_ms"] = 1e3 * time.adding;
     medians["communication_blocked_ms"] = 1e3 * time.blocked;
+  }
+  if (bench.session().tuner() != nullptr) {
+    medians["tuning"] = tuning_json(*bench.session().tuner());
   }
   medians["ops"] = nodes_json(measured);
   fmt::print("{}\n", medians.dump(-1, ' ', false, Json::error_handler_t::replace));
@@ -243,6 +273,9 @@ int run(const BenchFlags& flags) {
   Bench bench(flags);
   bench.step();
   const double startup = seconds_since(g_loaded);
+  if (bench.session().tuner() != nullptr && !flags.shared.json) {
+    print_tuning(*bench.session().tuner());
+  }
   for (int i = 1; i < kWarmupSteps; ++i) bench.step();
   std::vector<double> seconds;
   for (int64_t i = 0; i < flags.repetitions; ++i) {
@@ -278,6 +311,7 @@ Action setup_bench(CLI::App& app) {
             "how often they are timed (default 5)");
   add_json_flag(app, flags->shared);
   add_trace_flag(app, flags->shared);
+  add_tune_flag(app, flags->shared);
   add_graph_flags(app, flags->shared);
   add_example(app, "sardonyx bench lenet.onnx --batch 256 --threads 2");
   return [flags] { return run(*flags); };

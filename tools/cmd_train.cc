@@ -186,6 +186,7 @@ int train(Flags flags) {
   if (flags.dry_run) return dry_run(flags, *session, data, trainer);
   trainer.prepare();
   tell_notices(*session, told);
+  if (session->tuner() != nullptr) support::notice("{}", session->tuner()->summary());
   checkpoints.begin(flags, *session, trainer);
   if (!flags.json) print_facts(flags, *session, data, trainer);
   const Listeners listeners(flags, *session, checkpoints);

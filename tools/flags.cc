@@ -218,6 +218,7 @@ void add_run_flags(CLI::App& app, Flags& flags) {
   add_whole(app, "--check-replicas", flags.check_replicas, 0, kMostSteps,
             "compare the replicas bit by bit, every N steps")
       ->group(kGroup);
+  add_tune_flag(app, flags);
   add_unbuilt(app, UnbuiltFlag::Group::kRun);
 }
 
@@ -273,6 +274,12 @@ void add_trace_flag(CLI::App& app, Flags& flags) {
                  "what ran when, step by step and thread by thread: JSON for ui.perfetto.dev or "
                  "chrome://tracing")
       ->group("Files");
+}
+
+void add_tune_flag(CLI::App& app, Flags& flags) {
+  app.add_flag("--tune", flags.tune,
+               "measure which kernels are the fastest on this machine, and remember")
+      ->group("Run");
 }
 
 void add_json_flag(CLI::App& app, Flags& flags) {

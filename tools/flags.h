@@ -32,6 +32,7 @@ void add_length_flags(CLI::App& app, runtime::Flags& flags);
 void add_file_flags(CLI::App& app, runtime::Flags& flags);
 void add_experiment_flags(CLI::App& app, runtime::Flags& flags);
 void add_trace_flag(CLI::App& app, runtime::Flags& flags);  // among the file flags of train
+void add_tune_flag(CLI::App& app, runtime::Flags& flags);   // among the run flags of train
 void add_json_flag(CLI::App& app, runtime::Flags& flags);
 
 // Numbers, strictly: "0x10", "1e3" or what is out of range is a usage error that says so. `T`:

@@ -7,6 +7,7 @@
 
 #include "graph/support/error.h"
 #include "runtime/devices/cpu_executor.h"
+#include "runtime/devices/kernel_clock.h"
 
 namespace sardonyx::runtime {
 
@@ -52,6 +53,11 @@ void CpuDevice::write_state(size_t offset, const void* host, size_t bytes) {
 void CpuDevice::read_state(size_t offset, void* host, size_t bytes) const {
   CHECK(offset + bytes <= states_.size());
   std::memcpy(host, states_.data() + offset, bytes);
+}
+
+std::vector<double> CpuDevice::measure(const std::vector<const ops::KernelDef*>& kernels,
+                                       const ops::KernelRequest& request, passes::RunsOn runs_on) {
+  return measure_kernels(pool_, kernels, request, runs_on);
 }
 
 std::unique_ptr<Executor> CpuDevice::load(const passes::Plan& plan) {

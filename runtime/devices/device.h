@@ -10,6 +10,7 @@
 
 #include "passes/plan.h"
 #include "passes/target.h"
+#include "passes/tuner.h"
 #include "runtime/devices/executor.h"
 #include "runtime/devices/waiting.h"
 
@@ -24,6 +25,10 @@ class Device : public passes::Target {
   virtual void reserve_arena(size_t bytes) = 0;
   virtual void write_state(size_t offset, const void* host, size_t bytes) = 0;
   virtual void read_state(size_t offset, void* host, size_t bytes) const = 0;
+  // Seconds of each kernel on this device's threads, as KernelClock (runtime/measuring_tuner.h).
+  virtual std::vector<double> measure(const std::vector<const ops::KernelDef*>& kernels,
+                                      const ops::KernelRequest& request,
+                                      passes::RunsOn runs_on) = 0;
   // The plan and the device outlive the executor.
   virtual std::unique_ptr<Executor> load(const passes::Plan& plan) = 0;
 };

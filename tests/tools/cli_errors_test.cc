@@ -125,7 +125,6 @@ TEST_F(CliErrors, what_is_not_built_is_refused_by_name) {
       {"--optimizer adagrad", "--optimizer adagrad: not built yet; there is sgd, adam, adamw"},
       {"--dtype bf16", "--dtype bf16: not built yet; there is f32, f64"},
       {"--loss l1", "--loss l1: not built yet; there is cross_entropy, nll, mse"},
-      {"--tune", "--tune: timing of kernel candidates is not built yet"},
       {"--init kaiming", "--init: filling in missing weights is not built yet"},
       {"--set-batch", "--set-batch: making a baked batch symbolic is not built yet"},
   };

@@ -291,7 +291,7 @@ TEST_F(Cli, ops_and_env_tell_what_there_is) {
   EXPECT_TRUE(has(one.out, "\n    Winograd needs channels in sixteens\n"));
   const Json env = Json::parse(run("env --json").out);
   EXPECT_EQ(env["devices"][0]["name"], "cpu");
-  EXPECT_EQ(env["switches"][0]["name"], "SARDONYX_LOG");
+  EXPECT_EQ(env["switches"][1]["name"], "SARDONYX_LOG");
   EXPECT_TRUE(has(run("env").out, "onednn"));
 }
 
@@ -338,6 +338,31 @@ TEST_F(Cli, bench_of_replicas_says_how_much_of_the_communication_is_hidden) {
   EXPECT_TRUE(has(run(bench + "--replicas 2").out, "% hidden ("));
   EXPECT_FALSE(json_lines(run(bench + "--json").out).at(1).contains("hidden_share"));
   EXPECT_FALSE(has(run(bench).out, "hidden"));
+}
+
+TEST_F(Cli, tune_measures_once_and_remembers) {
+  const std::string cache = program_.file("cache/tuning.json").string();
+  ASSERT_EQ(::setenv("SARDONYX_TUNING_CACHE", cache.c_str(), 1), 0);
+  ASSERT_EQ(run("model resnet18 -o r.onnx --input 3x8x8 --width 16 --init kaiming").code, 0);
+  const std::string flags = "r.onnx --batch 8 --threads 2 --tune ";
+  const Outcome first = run("bench " + flags + "--steps 1 --repetitions 1 --json");
+  ASSERT_EQ(first.code, 0) << first.err;
+  const Json tuning = json_lines(first.out).at(1)["tuning"];
+  EXPECT_GT(tuning["measured"].get<int>(), 10);
+  EXPECT_EQ(tuning["known"], 0);
+  for (const Json& choice : tuning["changed"]) {
+    EXPECT_NE(choice["table"], choice["chosen"]);
+    EXPECT_LT(choice["chosen_ms"].get<double>(), choice["table_ms"].get<double>());
+  }
+  EXPECT_TRUE(Json::parse(content("cache/tuning.json")).contains("sardonyx_tuning"));
+  const Outcome again = run("bench " + flags + "--steps 1 --repetitions 1");
+  EXPECT_TRUE(has(again.out, "tuning: 0 requests measured in 0.0 s, ")) << again.out;
+  EXPECT_TRUE(has(again.out, " known from " + cache)) << again.out;
+  const Outcome trained = run("train " + flags + "--data synthetic:16 --epochs 1 --eval-every 0");
+  EXPECT_EQ(trained.code, 0) << trained.err;
+  EXPECT_TRUE(has(trained.err, "tuning: 0 requests measured")) << trained.err;
+  EXPECT_EQ(run("eval r.onnx --data synthetic:16 --tune").code, 2);
+  ::unsetenv("SARDONYX_TUNING_CACHE");
 }
 
 TEST_F(Cli, bench_gives_a_line_per_repetition_and_medians_with_a_table) {

@@ -1,0 +1,142 @@
+#include "runtime/tuning_cache.h"
+
+#include <dnnl.h>
+
+#include <array>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "graph/support/atomic_file.h"
+#include "graph/support/env.h"
+#include "graph/support/error.h"
+#include "graph/support/log.h"
+
+namespace sardonyx::runtime {
+
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+constexpr const char* kFormat = "sardonyx_tuning";
+constexpr int kFormatNumber = 1;
+constexpr std::streamsize kMostBytes = 64 << 20;
+
+// "model name : AMD EPYC" of the first processor.
+std::string processor_name() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);) {
+    const size_t colon = line.find(": ");
+    if (line.starts_with("model name") && colon != std::string::npos) return line.substr(colon + 2);
+  }
+  return "unknown processor";
+}
+
+std::string processor_features() {
+  const std::array<std::pair<const char*, bool>, 7> features{{
+      {"avx2", __builtin_cpu_supports("avx2") != 0},
+      {"fma", __builtin_cpu_supports("fma") != 0},
+      {"avx512f", __builtin_cpu_supports("avx512f") != 0},
+      {"avx512bw", __builtin_cpu_supports("avx512bw") != 0},
+      {"avx512dq", __builtin_cpu_supports("avx512dq") != 0},
+      {"avx512vl", __builtin_cpu_supports("avx512vl") != 0},
+      {"avx512vnni", __builtin_cpu_supports("avx512vnni") != 0},
+  }};
+  std::string text;
+  for (const auto& [name, supported] : features) {
+    if (supported) text += (text.empty() ? "" : " ") + std::string(name);
+  }
+  return text;
+}
+
+}  // namespace
+
+TuningCache::TuningCache(fs::path file, std::string machine)
+    : file_(std::move(file)), machine_(std::move(machine)) {
+  Content content = read();
+  if (!content.fault.empty()) {
+    support::notice("the tuning cache {} is ignored: {}", file_.string(), content.fault);
+    return;
+  }
+  known_ = std::move(content.machines[machine_]);
+}
+
+const TuningCache::Times* TuningCache::find(const std::string& request) const {
+  const auto it = known_.find(request);
+  return it == known_.end() ? nullptr : &it->second;
+}
+
+void TuningCache::put(const std::string& request, Times times) {
+  fresh_[request] = times;
+  known_[request] = std::move(times);
+}
+
+void TuningCache::save() {
+  if (file_.empty() || fresh_.empty()) return;
+  Content content = read();
+  if (content.foreign) return;  // said when it was read
+  for (auto& [request, times] : std::exchange(fresh_, {})) {
+    content.machines[machine_][request] = std::move(times);
+  }
+  try {
+    const std::string text =
+        Json({{kFormat, kFormatNumber}, {"machines", content.machines}}).dump(1) + "\n";
+    std::error_code failed;  // then the file can't be made, which is said
+    fs::create_directories(file_.parent_path(), failed);
+    const std::array<std::string_view, 1> pieces{text};
+    support::AtomicFile(file_, pieces).commit();
+  } catch (const std::exception& error) {
+    support::notice("the tuning cache is not kept: {}", error.what());
+  }
+}
+
+TuningCache::Content TuningCache::read() const {
+  Content content;
+  std::error_code failed;
+  if (file_.empty() || (!fs::exists(file_, failed) && !failed)) return content;
+  std::ifstream stream(file_, std::ios::binary | std::ios::ate);
+  const bool readable = stream && fs::is_regular_file(file_, failed);
+  const std::streamsize size = readable ? static_cast<std::streamsize>(stream.tellg()) : -1;
+  if (size < 0 || size > kMostBytes) {
+    content.foreign = true;
+    content.fault = size < 0 ? "it can't be read" : "it is larger than any of ours";
+    return content;
+  }
+  std::string text(static_cast<size_t>(size), '\0');
+  stream.seekg(0).read(text.data(), size);
+  try {
+    const Json json = Json::parse(text);
+    if (!json.is_object() || !json.contains(kFormat)) {
+      content.foreign = true;
+      content.fault = "it is not one; another file is needed in SARDONYX_TUNING_CACHE";
+    } else if (json.at(kFormat) != kFormatNumber) {
+      content.foreign = true;
+      content.fault =
+          fmt::format("it has the format {}, this is {}", json.at(kFormat).dump(), kFormatNumber);
+    } else {
+      content.machines = json.at("machines").get<Machines>();
+    }
+  } catch (const Json::exception&) {
+    content.fault = "it is damaged";
+    content.foreign = text.find(kFormat) == std::string::npos && !text.empty();
+    content.machines.clear();
+  }
+  return content;
+}
+
+fs::path tuning_cache_file() {
+  if (const std::string& file = support::env("SARDONYX_TUNING_CACHE"); !file.empty()) return file;
+  const std::string &cache = support::env("XDG_CACHE_HOME"), &home = support::env("HOME");
+  if (!cache.empty()) return fs::path(cache) / "sardonyx" / "tuning.json";
+  return home.empty() ? fs::path() : fs::path(home) / ".cache" / "sardonyx" / "tuning.json";
+}
+
+std::string tuning_machine(int threads) {
+  const dnnl_version_t* dnnl = dnnl_version();
+  return fmt::format("{}; {}; {} threads; oneDNN {}.{}.{}; sardonyx {}", processor_name(),
+                     processor_features(), threads, dnnl->major, dnnl->minor, dnnl->patch,
+                     SARDONYX_VERSION);
+}
+
+}  // namespace sardonyx::runtime
