@@ -68,7 +68,7 @@ class Inserter {
     if (buckets_.empty() || buckets_.size() == sums_begin_ ||
         buckets_.back().shape.bytes >= limit || buckets_.back().shape.dtype != type.dtype) {
       const size_t behind = buckets_.empty() ? 0 : buckets_.back().behind;
-      buckets_.push_back({.behind = behind});
+      buckets_.emplace_back().behind = behind;
     }
     buckets_.back().members.push_back(&member);
     buckets_.back().shape.add(type);
