@@ -35,9 +35,13 @@ WORKLOADS = {
     "W2-64x4": ("resnet18", [], "r18_28", 64, 4, []),
     "W3": ("resnet18", ["--stem", "imagenet", "--input", "3x32x32"], "r18_cifar", 64, 4,
            ["--momentum", "0.9", "--weight-decay", "5e-4"]),
+    "W3-64": ("resnet18", ["--stem", "imagenet", "--input", "3x32x32"], "r18_cifar", 64, 1,
+              ["--momentum", "0.9", "--weight-decay", "5e-4"]),
     "W4": ("resnet18", ["--stem", "imagenet", "--input", "3x224x224"], "r18_224", 16, 1,
            ["--momentum", "0.9", "--weight-decay", "5e-4"]),
 }
+# The scripts of the others leave --accum out of account and would be credited with all micro-batches.
+ACCUMULATING_PEERS = ("torch", "onnx2torch", "ort", "tf")
 LEAST_PROBE = 0.95
 MOST_REPEATS = 10
 
@@ -80,7 +84,10 @@ def peer_run(options) -> dict:
 
 
 def compare(options) -> dict:
-    name, model_flags = WORKLOADS[options.workload][:2]
+    name, model_flags, _, _, accumulate, _ = WORKLOADS[options.workload]
+    if accumulate > 1 and options.peer not in ACCUMULATING_PEERS:
+        sys.exit(f"{options.workload} accumulates {accumulate} micro-batches, which the script of {options.peer} "
+                 f"doesn't; those that do: {', '.join(ACCUMULATING_PEERS)}")
     pairs, repeats, best_probe = [], 0, 0.0
     with tempfile.TemporaryDirectory() as folder:
         model = os.path.join(folder, "model.onnx")
