@@ -362,13 +362,16 @@ double winograd_gain(const ConvGeometry& g) {
   const auto channels = static_cast<double>(g.channels), outputs = static_cast<double>(g.outputs);
   const double tiles =
       static_cast<double>(g.batch) * tiles_along(g.window.out[0]) * tiles_along(g.window.out[1]);
-  constexpr double kFlopsPerNs = 225, kTurnNs = 11.3, kFilterNs = 35;
-  const double winograd = 72 * tiles * channels * outputs / kFlopsPerNs +
+  constexpr double kFlopsPerNs = 225, kTurnNs = 11.3, kFilterNs = 35, kStartNs = 250e3;
+  const double winograd = kStartNs + 72 * tiles * channels * outputs / kFlopsPerNs +
                           kTurnNs * tiles * (channels + outputs) + kFilterNs * channels * outputs;
   return g.flops(g.window.out) / kFlopsPerNs / winograd;
 }
 
-std::vector<Refusal> winograd_refusals(Decode decode) {
+// The direct filter gradient is slower than the direct sums that the gain assumes.
+double least_winograd_gain(Pass pass) { return pass == Pass::kGradFilter ? 0.75 : 1.05; }
+
+std::vector<Refusal> winograd_refusals(Decode decode, Pass pass) {
   const auto geometry = [decode](auto&& applies) {
     return [=](const KernelRequest& request) { return applies(decode(request)); };
   };
@@ -385,11 +388,12 @@ std::vector<Refusal> winograd_refusals(Decode decode) {
        {"Winograd needs AVX-512",
         [](const KernelRequest&) { return !__builtin_cpu_supports("avx512f"); }},
        {"Winograd does not pay for so few or so small images",
-        geometry([](const ConvGeometry& g) { return winograd_gain(g) < 1.15; }),
+        geometry(
+            [pass](const ConvGeometry& g) { return winograd_gain(g) < least_winograd_gain(pass); }),
         RefusalKind::kSlow}});
 }
 
-std::vector<Refusal> channels_last_refusals(Decode) {
+std::vector<Refusal> channels_last_refusals(Decode, Pass) {
   return joined(direct_refusals(),
                 {{"is faster in few cases, which measurements find (--tune)",
                   [](const KernelRequest&) { return true; }, RefusalKind::kSlow}});
@@ -397,13 +401,13 @@ std::vector<Refusal> channels_last_refusals(Decode) {
 
 // The three kernels of a variant.
 void add_kernels(KernelRegistry& kernels, KernelDef kernel, const Variant& variant,
-                 std::vector<Refusal> (*refusals)(Decode)) {
+                 std::vector<Refusal> (*refusals)(Decode, Pass)) {
   kernel.speed = Speed::kOptimised;
   const auto add = [&](const char* domain, const char* op, Pass pass, Decode decode) {
     kernel.domain = domain;
     kernel.op = op;
     kernel.accumulates = pass == Pass::kGradFilter;
-    kernel.declines = refusals(decode);
+    kernel.declines = refusals(decode, pass);
     kernel.create = [=](const KernelRequest& request) -> std::unique_ptr<Kernel> {
       const ConvGeometry g = decode(request);
       if (pass == Pass::kGradFilter) return std::make_unique<FilterPass>(g, variant);
@@ -437,7 +441,7 @@ void register_conv_winograd(KernelRegistry& kernels) {
 void register_conv_dnnl(KernelRegistry& kernels) {
   KernelDef kernel;
   kernel.name = "conv.onednn";
-  add_kernels(kernels, kernel, {}, [](Decode) { return direct_refusals(); });
+  add_kernels(kernels, kernel, {}, [](Decode, Pass) { return direct_refusals(); });
   kernel.name = "conv.onednn_nhwc";
   add_kernels(kernels, std::move(kernel), {Algorithm::kDirect, Images::kChannelsLast},
               channels_last_refusals);
