@@ -32,7 +32,11 @@ void regions_stage(Lowering& lowering, const PassContext& context, StateTable&) 
 }
 
 void layouts_stage(Lowering& lowering, const PassContext& context, StateTable&) {
+  const size_t nodes = lowering.graph->nodes().size();
   assign_layouts(lowering, context);
+  const size_t reorders = lowering.graph->nodes().size() - nodes;
+  if (reorders == 0) return;
+  lowering.remarks.push_back(fmt::format("{} Reorder nodes between layouts", reorders));
 }
 
 void kernels_stage(Lowering& lowering, const PassContext& context, StateTable&) {
@@ -43,10 +47,12 @@ void memory_stage(Lowering& lowering, const PassContext& context, StateTable& st
   Lowering decided = std::exchange(lowering, {});
   std::map<std::string, std::string> kernels = kernels_by_key(decided);
   std::vector<std::string> notices = std::move(decided.notices);
+  std::vector<std::string> remarks = context.remarks;
+  remarks.insert(remarks.end(), decided.remarks.begin(), decided.remarks.end());
   lowering.plan = plan_memory(std::move(decided), context, states);
   lowering.plan->kernels = std::move(kernels);
   lowering.plan->notices = std::move(notices);
-  lowering.plan->remarks = context.remarks;
+  lowering.plan->remarks = std::move(remarks);
 }
 
 void run_stage(const LoweringStage& stage, Lowering& lowering, const PassContext& context,

@@ -27,7 +27,8 @@ struct Lowering {
   // How options.kernels calls the nodes of the pipeline; the lowering itself adds others.
   std::unordered_map<const graph::Node*, std::string> keys;
   std::vector<std::string> notices;
-  std::unique_ptr<Plan> plan;  // by plan_memory, which takes all of the above
+  std::vector<std::string> remarks;  // like those of PassContext
+  std::unique_ptr<Plan> plan;        // by plan_memory, which takes all of the above
 };
 
 // The kernel that options.kernels names for this node, when it exists on this target; else nullptr.

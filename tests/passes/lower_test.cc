@@ -75,6 +75,7 @@ TEST_F(Stages, each_prints_what_it_decided) {
   const auto& [memory, memory_text] = dumps[3];
   EXPECT_EQ(memory, "plan_memory");
   EXPECT_TRUE(memory_text.starts_with("plan: batch 20, 2 threads, arena ")) << memory_text;
+  EXPECT_TRUE(has(memory_text, " Reorder nodes between layouts\n")) << memory_text;
   EXPECT_TRUE(has(memory_text, "region 0: 2 blocks of 16 rows (last 4), ")) << memory_text;
   EXPECT_TRUE(has(memory_text, "(input+0/1024) -> (local+0)")) << memory_text;
 }
