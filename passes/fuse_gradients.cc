@@ -101,7 +101,7 @@ bool fuse_gradients(Graph& graph, PassContext& context) {
   }
   if (additions + sums == 0) return false;
   context.remarks.push_back(fmt::format(
-      "{} additions of gradients and {} sums per channel fused with what reads or writes them",
+      "gradients: {} added up where they are read, {} summed per channel where they are made",
       additions, sums));
   return true;
 }
