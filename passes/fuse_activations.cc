@@ -5,6 +5,7 @@
 // later than its own operands. What it gives has the name and origin of what the last of them gave.
 #include <algorithm>
 #include <map>
+#include <unordered_set>
 
 #include "ops/core/infer.h"
 #include "passes/pass.h"
@@ -37,9 +38,8 @@ class Fuser {
   bool run(PassContext& context) {
     std::vector<Node*> nodes;
     for (Node& node : graph_.nodes()) nodes.push_back(&node);
-    // Nothing that is still to be visited is absorbed: no operator that fuses is an addition or an
-    // activation.
     for (Node* node : nodes) {
+      if (absorbed_.contains(node)) continue;
       const ops::OpDef* op = ops::OpRegistry::get().find(node->domain, node->op);
       if (op == nullptr || !has_one_output(*node)) continue;
       take_addition(*node, op->fusion);
@@ -88,11 +88,13 @@ class Fuser {
     own->origin = result->origin;
     graph_.move_before(&node, &reader);
     graph_.replace_uses(result, own);
+    absorbed_.insert(&reader);
     graph_.remove(&reader);
     graph_.rename(own, name);
   }
 
   Graph& graph_;
+  std::unordered_set<const Node*> absorbed_;  // no longer there
   // How many nodes of an operator took over one of another, for the remark.
   std::map<std::string, std::map<std::string, int>> fused_;
 };
