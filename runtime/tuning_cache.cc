@@ -19,6 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
+constexpr const char* kNotOurs = "it is not one; another file is needed in SARDONYX_TUNING_CACHE";
 constexpr const char* kFormat = "sardonyx_tuning";
 constexpr int kFormatNumber = 1;
 constexpr std::streamsize kMostBytes = 64 << 20;
@@ -80,8 +81,9 @@ void TuningCache::save() {
     content.machines[machine_][request] = std::move(times);
   }
   try {
-    const std::string text =
-        Json({{kFormat, kFormatNumber}, {"machines", content.machines}}).dump(1) + "\n";
+    // The format comes first: what is left of a file that was cut off is still known as ours.
+    const nlohmann::ordered_json whole = {{kFormat, kFormatNumber}, {"machines", content.machines}};
+    const std::string text = whole.dump(1) + "\n";
     std::error_code failed;  // then the file can't be made, which is said
     fs::create_directories(file_.parent_path(), failed);
     const std::array<std::string_view, 1> pieces{text};
@@ -95,9 +97,10 @@ TuningCache::Content TuningCache::read() const {
   Content content;
   std::error_code failed;
   if (file_.empty() || (!fs::exists(file_, failed) && !failed)) return content;
-  std::ifstream stream(file_, std::ios::binary | std::ios::ate);
-  const bool readable = stream && fs::is_regular_file(file_, failed);
-  const std::streamsize size = readable ? static_cast<std::streamsize>(stream.tellg()) : -1;
+  // Opening a pipe would wait for its writer.
+  std::ifstream stream;
+  if (fs::is_regular_file(file_, failed)) stream.open(file_, std::ios::binary | std::ios::ate);
+  const std::streamsize size = stream.is_open() ? static_cast<std::streamsize>(stream.tellg()) : -1;
   if (size < 0 || size > kMostBytes) {
     content.foreign = true;
     content.fault = size < 0 ? "it can't be read" : "it is larger than any of ours";
@@ -109,7 +112,7 @@ TuningCache::Content TuningCache::read() const {
     const Json json = Json::parse(text);
     if (!json.is_object() || !json.contains(kFormat)) {
       content.foreign = true;
-      content.fault = "it is not one; another file is needed in SARDONYX_TUNING_CACHE";
+      content.fault = kNotOurs;
     } else if (json.at(kFormat) != kFormatNumber) {
       content.foreign = true;
       content.fault =
@@ -118,8 +121,8 @@ TuningCache::Content TuningCache::read() const {
       content.machines = json.at("machines").get<Machines>();
     }
   } catch (const Json::exception&) {
-    content.fault = "it is damaged";
     content.foreign = text.find(kFormat) == std::string::npos && !text.empty();
+    content.fault = content.foreign ? kNotOurs : "it is damaged";
     content.machines.clear();
   }
   return content;

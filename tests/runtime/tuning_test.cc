@@ -1,6 +1,7 @@
 // --tune: the fastest kernel by measurement, once per request; a cache file that is read only when
 // it is ours and whole; choices that a checkpoint can replay.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmath>
@@ -117,6 +118,27 @@ TEST_F(Tuning, a_damaged_file_is_ignored_with_a_line_and_replaced) {
     cache.save();
     EXPECT_NE(TuningCache(file_, "machine").find("Conv"), nullptr);
   }
+}
+
+TEST_F(Tuning, what_is_left_of_a_file_that_was_cut_off_is_replaced) {
+  TuningCache first(file_, "machine");
+  first.put("Conv", {{"a", 1}});
+  first.save();
+  put_file(text().substr(0, 30));
+  TuningCache cache(file_, "machine");
+  ASSERT_EQ(notices_.size(), 1);
+  EXPECT_TRUE(notices_[0].ends_with("it is damaged")) << notices_[0];
+  cache.put("Conv", {{"a", 1}});
+  cache.save();
+  EXPECT_NE(TuningCache(file_, "machine").find("Conv"), nullptr);
+}
+
+TEST_F(Tuning, a_pipe_is_not_waited_for) {
+  fs::create_directories(file_.parent_path());
+  ASSERT_EQ(::mkfifo(file_.c_str(), 0600), 0);
+  const TuningCache cache(file_, "machine");
+  ASSERT_EQ(notices_.size(), 1);
+  EXPECT_TRUE(notices_[0].ends_with("it can't be read")) << notices_[0];
 }
 
 TEST_F(Tuning, a_file_of_another_kind_is_ignored_and_stays_as_it_is) {
