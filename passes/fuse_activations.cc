@@ -8,6 +8,7 @@
 #include <unordered_set>
 
 #include "ops/core/infer.h"
+#include "passes/node_facts.h"
 #include "passes/pass.h"
 
 namespace sardonyx::passes {
@@ -20,10 +21,7 @@ using graph::Value;
 
 // The only node that reads a value which nobody else takes; nullptr: there is none.
 Node* only_reader(const Graph& graph, const Value* value) {
-  if (value->uses().size() != 1 || graph.is_output(value)) return nullptr;
-  for (const graph::Binding& binding : graph.bindings()) {
-    if (binding.next == value) return nullptr;
-  }
+  if (value->uses().size() != 1 || outlives_plan(graph, value)) return nullptr;
   return value->uses()[0].node;
 }
 

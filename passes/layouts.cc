@@ -10,6 +10,7 @@
 #include "ops/core/lane_shapes.h"
 #include "ops/core/op_builder.h"
 #include "passes/lower.h"
+#include "passes/node_facts.h"
 #include "passes/requests.h"
 
 namespace sardonyx::passes {
@@ -104,10 +105,7 @@ class LayoutAssigner {
   }
 
   bool leaves_region(const Value* value) const {
-    if (graph_.is_output(value)) return true;
-    for (const graph::Binding& binding : graph_.bindings()) {
-      if (binding.next == value) return true;
-    }
+    if (outlives_plan(graph_, value)) return true;
     for (const graph::Use& use : value->uses()) {
       if (!inside_.contains(use.node)) return true;
     }

@@ -28,6 +28,12 @@ const Value* viewed(const Value* value) {
   return value;
 }
 
+bool outlives_plan(const Graph& graph, const Value* value) {
+  return graph.is_output(value) ||
+         std::ranges::any_of(graph.bindings(),
+                             [&](const graph::Binding& binding) { return binding.next == value; });
+}
+
 Node* node_behind(Graph& graph, const std::vector<const Value*>& values) {
   const auto makes_one = [&](const Node& node) {
     return std::ranges::any_of(

@@ -15,6 +15,9 @@ bool takes_scale(graph::Node& node);
 // The value whose memory this one shows, through all views of it.
 const graph::Value* viewed(const graph::Value* value);
 
+// Somebody takes it when the plan ends: an output, or what a state holds from then on.
+bool outlives_plan(const graph::Graph& graph, const graph::Value* value);
+
 // The node before which all of these are there (null ones don't count); nullptr: the end.
 graph::Node* node_behind(graph::Graph& graph, const std::vector<const graph::Value*>& values);
 

@@ -9,6 +9,7 @@
 
 #include "passes/arena.h"
 #include "passes/lower.h"
+#include "passes/node_facts.h"
 #include "passes/plan_kernels.h"
 #include "passes/requests.h"
 
@@ -91,12 +92,8 @@ class Planner {
     return blocked(region) ? last_seq_[region] : seq_.at(node);
   }
 
-  bool bound_next(const Value* value) const {
-    return std::any_of(graph_.bindings().begin(), graph_.bindings().end(),
-                       [&](const graph::Binding& b) { return b.next == value; });
-  }
   bool stays_inside(const Value* value, int region) const {
-    if (graph_.is_output(value) || bound_next(value)) return false;
+    if (outlives_plan(graph_, value)) return false;
     return std::all_of(value->uses().begin(), value->uses().end(), [&](const graph::Use& use) {
       if (region_of_.at(use.node) != region) return false;
       // A view shares the bytes, so they are inside only if the view stays inside, too.
@@ -230,7 +227,7 @@ class Planner {
   // The one use of a value, or of a view of it, in a join, when all others come before that join
   // (which is about to be overwritten).
   const graph::Use* only_join(const Value* value) const {
-    if (graph_.is_output(value) || bound_next(value)) return nullptr;
+    if (outlives_plan(graph_, value)) return nullptr;
     const graph::Use* taker = nullptr;
     int last = -1;
     for (const graph::Use& use : value->uses()) {
@@ -283,7 +280,7 @@ class Planner {
       const int storage = storage_of(binding.state);
       const bool read_later = std::any_of(
           storages_[storage].values.begin(), storages_[storage].values.end(), [&](const Value* v) {
-            if (graph_.is_output(v) || bound_next(v)) return true;
+            if (outlives_plan(graph_, v)) return true;
             return std::any_of(v->uses().begin(), v->uses().end(), [&](const graph::Use& use) {
               return border_last(use.node) >= written && !overwrites(*value, use);
             });
@@ -312,7 +309,7 @@ class Planner {
       const Storage& s = storages_[storage];
       if (s.space != space || s.bytes != bytes || taken_by(node, slot, storage)) continue;
       const bool free = std::all_of(s.values.begin(), s.values.end(), [&](const Value* v) {
-        if (graph_.is_output(v) || bound_next(v)) return false;
+        if (outlives_plan(graph_, v)) return false;
         return std::all_of(v->uses().begin(), v->uses().end(), [&](const graph::Use& use) {
           return seq_.at(use.node) < seq_.at(&node) || (use.node == &node && use.index == in);
         });

@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "ops/core/op.h"
+#include "passes/node_facts.h"
 #include "passes/pass.h"
 
 namespace sardonyx::passes {
@@ -51,10 +52,7 @@ bool prune_outputs(Graph& graph, PassContext&) {
     if (!has_cells(value)) continue;
     const std::vector<int64_t> all = spatial_cells(*value);
     std::vector<int64_t> cells(all.size(), 0);
-    if (graph.is_output(value)) cells = all;
-    for (const graph::Binding& binding : graph.bindings()) {
-      if (binding.next == value) cells = all;
-    }
+    if (outlives_plan(graph, value)) cells = all;
     for (const graph::Use& use : value->uses()) {
       const std::vector<int64_t> read = cells_read(use, *value, needed);
       for (size_t i = 0; i < cells.size(); ++i) cells[i] = std::max(cells[i], read[i]);

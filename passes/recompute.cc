@@ -90,14 +90,7 @@ class Recomputer {
   int last_use(const Value& value) const {
     int last = value.producer == nullptr ? 0 : position_.at(value.producer);
     for (const graph::Use& use : value.uses()) last = std::max(last, position_.at(use.node));
-    return is_kept(value) ? static_cast<int>(nodes_.size()) : last;
-  }
-
-  // Somebody takes it when the step ends.
-  bool is_kept(const Value& value) const {
-    return graph_.is_output(&value) ||
-           std::any_of(graph_.bindings().begin(), graph_.bindings().end(),
-                       [&](const graph::Binding& b) { return b.next == &value; });
+    return outlives_plan(graph_, &value) ? static_cast<int>(nodes_.size()) : last;
   }
 
   void find_lifetimes() {
@@ -140,7 +133,7 @@ class Recomputer {
     if (!op.pure || op.view || op.joins_at || value == nullptr || node.num_outputs() != 1) {
       return false;
     }
-    if (!ops::carries_batch(graph_, value) || is_kept(*value)) return false;
+    if (!ops::carries_batch(graph_, value) || outlives_plan(graph_, value)) return false;
     const bool is_viewed = std::any_of(value->uses().begin(), value->uses().end(),
                                        [](const graph::Use& use) { return op_of(*use.node).view; });
     return !is_viewed && ops::aliases_of(node).empty();

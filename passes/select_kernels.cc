@@ -38,12 +38,13 @@ std::vector<const ops::KernelDef*> kernels_of(const Node& node, const PassContex
 
 // The fastest by measurement, where the static table chose `first`. The plain loops are never
 // faster.
-const ops::KernelDef* tuned(const ops::KernelDef& first, const Node& node,
+const ops::KernelDef* tuned(const ops::KernelDef& first,
+                            const std::vector<const ops::KernelDef*>& kernels,
                             const std::vector<ops::KernelRequest>& requests,
                             const PassContext& context, RunsOn runs_on) {
   if (context.tuner == nullptr || first.speed == ops::Speed::kReference) return &first;
   std::vector<const ops::KernelDef*> candidates{&first};
-  for (const ops::KernelDef* kernel : kernels_of(node, context)) {
+  for (const ops::KernelDef* kernel : kernels) {
     const bool other = kernel != &first && kernel->speed != ops::Speed::kReference;
     if (other && can_serve(*kernel, requests)) candidates.push_back(kernel);
   }
@@ -57,13 +58,14 @@ Choice choose(const Node& node, const std::vector<ops::KernelRequest>& requests,
       context.options.direct_only && asked != nullptr && asked->rounding != ops::Rounding::kSum;
   if (asked != nullptr && !rounds_wrongly && can_serve(*asked, requests)) return {asked, {}};
   Choice choice;
-  for (const ops::KernelDef* kernel : kernels_of(node, context)) {
+  const std::vector<const ops::KernelDef*> kernels = kernels_of(node, context);
+  for (const ops::KernelDef* kernel : kernels) {
     std::optional<std::string> reason;
     for (const ops::KernelRequest& request : requests) {
       if (!reason) reason = ops::declines(*kernel, request);
     }
     if (!reason) {
-      choice.kernel = tuned(*kernel, node, requests, context, runs_on);
+      choice.kernel = tuned(*kernel, kernels, requests, context, runs_on);
       return choice;
     }
     choice.refusals += fmt::format("\n    {}: {}", kernel->name, *reason);
