@@ -2,6 +2,7 @@
 // is alone and the sum is what it has.
 #include <cstring>
 
+#include "graph/support/bytes.h"
 #include "ops/core/communicator.h"
 #include "ops/core/kernel.h"
 #include "ops/registry.h"
@@ -26,7 +27,7 @@ void bucket(const KernelRequest& request, CpuContext& context) {
 
 void take(const KernelRequest& request, CpuContext& context) {
   if (context.in<void>(0) == context.out<void>(0)) return;
-  std::memcpy(context.out<void>(0), context.in<void>(0), request.out[0].bytes());
+  copy_bytes(context.out<void>(0), context.in<void>(0), request.out[0].bytes());
 }
 
 void all_reduce(const KernelRequest& request, CpuContext& context) {

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <limits>
 
+#include "graph/support/bytes.h"
 #include "ops/concat_split/concat_split.h"
 #include "ops/core/axes.h"
 #include "ops/core/refusals.h"
@@ -60,8 +61,8 @@ void split_ref(const KernelRequest& request, CpuContext& context) {
     if (!request.has_out(i)) continue;
     const int64_t bytes = (starts[i + 1] - starts[i]) * inner;
     for (int64_t row = 0; row < outer && bytes > 0; ++row) {
-      std::memcpy(context.out<std::byte>(i) + row * bytes,
-                  context.in<std::byte>(0) + (row * dims[axis] + starts[i]) * inner, bytes);
+      copy_bytes(context.out<std::byte>(i) + row * bytes,
+                 context.in<std::byte>(0) + (row * dims[axis] + starts[i]) * inner, bytes);
     }
   }
 }

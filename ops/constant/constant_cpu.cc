@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "graph/support/bytes.h"
 #include "ops/core/integers.h"
 #include "ops/core/refusals.h"
 #include "ops/core/strided.h"
@@ -13,7 +14,7 @@ namespace {
 void constant_ref(const KernelRequest& request, CpuContext& context) {
   const Tensor value = OpRegistry::get().at(*request.node).literal(*request.node);
   if (value.numel() > 0) {
-    std::memcpy(context.outputs[0], value.bytes().data(), value.bytes().size());
+    copy_bytes(context.outputs[0], value.bytes().data(), value.bytes().size());
   }
 }
 

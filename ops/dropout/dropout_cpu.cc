@@ -1,8 +1,8 @@
 // Kernels. Masks come from ops/core/random: dropout.ref asks element by element, dropout.vector and
 // dropout.lanes by chunks of 64 elements of a sample (of 16 samples); all give the same mask.
 #include <algorithm>
-#include <cstring>
 
+#include "graph/support/bytes.h"
 #include "ops/core/elementwise.h"
 #include "ops/core/isa.h"
 #include "ops/core/random.h"
@@ -29,7 +29,7 @@ double scale_of(double ratio) { return ratio < 1 ? 1 / (1 - ratio) : 0; }
 void run_identity(const KernelRequest& request, CpuContext& context) {
   const size_t bytes = request.in[0].bytes();
   if (context.outputs[0] != nullptr && context.outputs[0] != context.inputs[0] && bytes > 0) {
-    std::memcpy(context.outputs[0], context.inputs[0], bytes);
+    copy_bytes(context.outputs[0], context.inputs[0], bytes);
   }
   if (!request.has_out(1)) return;
   const int64_t n = request.out[1].physical_numel();

@@ -1,8 +1,8 @@
 // Kernels of GatherElements, GatherND, their gradients, ScatterElements and ScatterND: plain loops
 // in the order of the indices, so that repeated indices always add up (or overwrite) alike.
 #include <algorithm>
-#include <cstring>
 
+#include "graph/support/bytes.h"
 #include "ops/core/axes.h"
 #include "ops/core/integers.h"
 #include "ops/core/refusals.h"
@@ -119,7 +119,7 @@ T reduced(T old, T update, char reduction) {
 template <class Write>
 void scatter(const KernelRequest& request, CpuContext& context, Write&& write) {
   if (context.outputs[0] != context.inputs[0] && request.out[0].bytes() > 0) {
-    std::memcpy(context.outputs[0], context.inputs[0], request.out[0].bytes());
+    copy_bytes(context.outputs[0], context.inputs[0], request.out[0].bytes());
   }
   const std::string name = request.node->get_string("reduction", "none");
   if (name == "none") {

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "graph/support/bytes.h"
 #include "graph/support/error.h"
 #include "runtime/data/labels.h"
 
@@ -21,7 +22,7 @@ graph::Tensor aligned(graph::Tensor tensor) {
     throw Error("data of type {} is not supported", graph::dtype_name(tensor.dtype()));
   if (reinterpret_cast<uintptr_t>(tensor.bytes().data()) % element == 0) return tensor;
   graph::Tensor copy(tensor.dtype(), tensor.shape());
-  std::memcpy(copy.mutable_bytes().data(), tensor.bytes().data(), tensor.bytes().size());
+  copy_bytes(copy.mutable_bytes().data(), tensor.bytes().data(), tensor.bytes().size());
   return copy;
 }
 

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "graph/support/bytes.h"
 #include "graph/support/error.h"
 #include "runtime/data/element.h"
 #include "runtime/data/file.h"
@@ -88,7 +89,7 @@ Tensor parse_npy(std::span<const std::byte> bytes, std::shared_ptr<const void> o
   if (reorder) {
     reorder_fortran(data, header.shape, element, out);
   } else {
-    std::memcpy(out.data(), data.data(), data.size());
+    copy_bytes(out.data(), data.data(), data.size());
   }
   if (swap) reverse_elements(out, number);
   return Tensor::borrow(header.dtype, header.shape, out, block);

@@ -2,9 +2,9 @@
 
 #include <unistd.h>
 
-#include <cstring>
 #include <thread>
 
+#include "graph/support/bytes.h"
 #include "graph/support/error.h"
 #include "runtime/devices/cpu_executor.h"
 #include "runtime/devices/kernel_clock.h"
@@ -37,7 +37,7 @@ int CpuDevice::vector_floats() const {
 void CpuDevice::reserve_states(size_t bytes) {
   if (bytes <= states_.size()) return;
   HugeMemory larger(bytes);
-  std::memcpy(larger.data(), states_.data(), states_.size());
+  copy_bytes(larger.data(), states_.data(), states_.size());
   states_ = std::move(larger);
 }
 
@@ -47,12 +47,12 @@ void CpuDevice::reserve_arena(size_t bytes) {
 
 void CpuDevice::write_state(size_t offset, const void* host, size_t bytes) {
   CHECK(offset + bytes <= states_.size());
-  std::memcpy(states_.data() + offset, host, bytes);
+  copy_bytes(states_.data() + offset, host, bytes);
 }
 
 void CpuDevice::read_state(size_t offset, void* host, size_t bytes) const {
   CHECK(offset + bytes <= states_.size());
-  std::memcpy(host, states_.data() + offset, bytes);
+  copy_bytes(host, states_.data() + offset, bytes);
 }
 
 std::vector<double> CpuDevice::measure(const std::vector<const ops::KernelDef*>& kernels,

@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "graph/support/bytes.h"
 #include "graph/support/error.h"
 #include "ops/core/communicator.h"
 #include "runtime/devices/omp_shim.h"
@@ -122,7 +123,7 @@ void CpuExecutor::copy_states() {
       arguments_.recorder, {arguments_.replica, 0},
       {Span::What::kStateCopies, static_cast<int64_t>(plan_.copies.size()), bytes});
   for (const passes::StateCopy& copy : plan_.copies) {
-    std::memcpy(device_.states() + copy.state_offset, address(copy.from, 0, nullptr), copy.bytes);
+    copy_bytes(device_.states() + copy.state_offset, address(copy.from, 0, nullptr), copy.bytes);
   }
 }
 
