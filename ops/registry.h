@@ -15,4 +15,7 @@ class KernelRegistry;
 #undef ROOM
 #undef VIEW_ROOM
 
+// Those for CUDA devices; none in a build without CUDA.
+void add_cuda_kernels(KernelRegistry& kernels);
+
 }  // namespace sardonyx::ops

@@ -1,5 +1,5 @@
-// Builds the registry of CPU kernels from ops.def. CMake picks registry_cuda.cc or
-// registry_no_cuda.cc beside it.
+// Builds the registry of kernels: those of the rooms of ops.def for the CPU, and what CMake's
+// choice of registry_cuda.cc or registry_no_cuda.cc adds.
 #include <utility>
 
 #include "ops/core/kernel.h"
@@ -17,6 +17,7 @@ KernelRegistry& all_kernels() {
 #include "ops/ops.def"
 #undef ROOM
 #undef VIEW_ROOM
+    add_cuda_kernels(r);
     return r;
   }();
   return registry;

@@ -1,5 +1,6 @@
 #include "passes/plan_kernels.h"
 
+#include "ops/core/cuda_context.h"
 #include "passes/arena.h"
 
 namespace sardonyx::passes {
@@ -22,21 +23,38 @@ class AddingKernel final : public ops::Kernel {
   size_t workspace_bytes() const override { return bytes_; }
 
   void run(ops::CpuContext& context) const override {
-    ops::CpuContext inner = context;
-    inner.accumulate = false;
+    ops::CpuContext inner = beside(context, context.workspace.data());
     inner.workspace = context.workspace.first(inner_bytes_);
-    for (size_t i = 0; i < types_.size(); ++i) {
-      if (adds(context, i)) inner.outputs[i] = context.workspace.data() + offsets_[i];
-    }
     inner_->run(inner);
     for (size_t i = 0; i < types_.size(); ++i) {
       if (adds(context, i)) add(context, inner.outputs[i], static_cast<int>(i));
     }
   }
 
+  void launch(ops::CudaContext& context) const override {
+    ops::CudaContext inner = beside(context, static_cast<std::byte*>(context.workspace));
+    inner_->launch(inner);
+    for (size_t i = 0; i < types_.size(); ++i) {
+      if (!adds(context, i)) continue;
+      ops::launch_add(context, types_[i].dtype, types_[i].physical_numel(), inner.outputs[i],
+                      context.outputs[i]);
+    }
+  }
+
  private:
-  bool adds(const ops::CpuContext& context, size_t i) const {
+  bool adds(const ops::RunContext& context, size_t i) const {
     return types_[i].dtype != graph::DType::kUndefined && context.outputs[i] != nullptr;
+  }
+
+  // The same run with what must be added in the workspace.
+  template <class Context>
+  Context beside(const Context& context, std::byte* workspace) const {
+    Context inner = context;
+    inner.accumulate = false;
+    for (size_t i = 0; i < types_.size(); ++i) {
+      if (adds(context, i)) inner.outputs[i] = workspace + offsets_[i];
+    }
+    return inner;
   }
 
   void add(ops::CpuContext& context, const void* from, int i) const {

@@ -364,7 +364,8 @@ class Planner {
     Step step;
     step.node = &node;
     step.def = lowering_.kernels.at(&node);
-    const ops::KernelRequest request = request_for(graph_, node, rows);
+    ops::KernelRequest request = request_for(graph_, node, rows);
+    request.libraries = context_.target->libraries();
     const ops::ScopedLibraryThreads threads(rows > 0 ? 1 : plan_->threads);
     with_context([&] { return "preparing kernel " + step.def->name + " of " + node.label(); },
                  [&] { step.kernel = step.def->create(request); });

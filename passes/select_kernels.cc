@@ -108,6 +108,9 @@ void select_kernels(Lowering& lowering, const PassContext& context) {
       std::vector<ops::KernelRequest> requests{request_for(graph, *node, region.block_rows)};
       const int64_t tail = region.block_rows > 0 ? context.options.batch % region.block_rows : 0;
       if (tail > 0) requests.push_back(request_for(graph, *node, tail));
+      for (ops::KernelRequest& request : requests) {
+        request.libraries = context.target->libraries();
+      }
       const ops::KernelDef* asked = asked_kernel(*node, lowering.keys[node], context);
       const RunsOn runs_on = region.block_rows > 0 ? RunsOn::kOneThread : RunsOn::kAllThreads;
       const Choice choice = choose(*node, requests, context, asked, runs_on);

@@ -55,6 +55,14 @@ bool layouts_fit(const KernelDef& kernel, const KernelRequest& request) {
 
 }  // namespace
 
+void Kernel::run(CpuContext&) const {
+  throw InternalError("a kernel of another device was run on the CPU");
+}
+
+void Kernel::launch(CudaContext&) const {
+  throw InternalError("a kernel of the CPU was launched on a CUDA device");
+}
+
 std::vector<int64_t> KernelRequest::ints(int i) const {
   CHECK(constant(i) != nullptr, "input {} of {} is not constant", i, node->label());
   return constant(i)->to_ints();

@@ -23,6 +23,8 @@
 namespace sardonyx::ops {
 
 class Communicator;
+class CudaContext;
+struct CudaLibraries;
 
 enum class Device : uint8_t { kCpu, kCuda };
 
@@ -33,6 +35,8 @@ struct KernelRequest {
   std::vector<TensorType> in;            // dtype kUndefined for inputs left out
   std::vector<TensorType> out;           // likewise
   std::vector<const Tensor*> constants;  // bytes of constant inputs, else nullptr
+  // Of the device that the kernel is made for (ops/core/cuda_context.h); null: it is the CPU.
+  CudaLibraries* libraries = nullptr;
 
   bool has_in(int i) const {
     return i < static_cast<int>(in.size()) && in[i].dtype != DType::kUndefined;
@@ -51,13 +55,11 @@ struct KernelRequest {
   static KernelRequest of(const Node& node);
 };
 
-class CpuContext {
+// What every run of a kernel gets, on whatever device.
+class RunContext {
  public:
   std::vector<const void*> inputs;  // nullptr: left out
   std::vector<void*> outputs;       // nullptr: not wanted
-  std::span<std::byte> workspace;   // at least Kernel::workspace_bytes(), 64-byte aligned
-  ThreadPool* pool = nullptr;
-  Communicator* communicator = nullptr;
   // Output 0 must be added to what it holds (only set for kernels that declare `accumulates`). This
   // is how OpDef::accumulate_input reaches a kernel: that input itself is never handed in.
   bool accumulate = false;
@@ -76,12 +78,22 @@ class CpuContext {
   }
 };
 
+class CpuContext : public RunContext {
+ public:
+  std::span<std::byte> workspace;  // at least Kernel::workspace_bytes(), 64-byte aligned
+  ThreadPool* pool = nullptr;
+  Communicator* communicator = nullptr;
+};
+
 class Kernel {
  public:
   virtual ~Kernel() = default;
   virtual size_t workspace_bytes() const { return 0; }
-  // Called from several threads at once with different contexts: no mutable members.
-  virtual void run(CpuContext& context) const = 0;
+  // Each is called from several threads at once with different contexts: no mutable members. A
+  // kernel has the one for the device of its KernelDef; the other throws InternalError.
+  virtual void run(CpuContext& context) const;
+  // Enqueues the work and doesn't wait for it (ops/core/cuda_context.h).
+  virtual void launch(CudaContext& context) const;
 };
 
 // Which layouts a kernel takes. Values that don't carry the batch (weights, scalars) are always

@@ -64,12 +64,4 @@ std::unique_ptr<Executor> CpuDevice::load(const passes::Plan& plan) {
   return std::make_unique<CpuExecutor>(plan, *this);
 }
 
-std::unique_ptr<Device> make_device(const std::string& name, const DeviceThreads& threads) {
-  if (name == "cpu") return std::make_unique<CpuDevice>(threads);
-  if (name.starts_with("cuda")) {
-    throw Error("device '{}': this build has no CUDA support; use --devices cpu", name);
-  }
-  throw Error("there is no device '{}'; known: cpu", name);
-}
-
 }  // namespace sardonyx::runtime

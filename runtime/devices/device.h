@@ -45,7 +45,7 @@ struct DeviceThreads {
   std::vector<int> cores;  // thread i runs on cores[i]; empty: anywhere
 };
 
-// Throws Error for a name that isn't "cpu" (or, without CUDA, says that this build has none).
+// "cpu", "cuda:0". Throws Error for another name, and for a CUDA device that isn't there.
 std::unique_ptr<Device> make_device(const std::string& name, const DeviceThreads& threads);
 
 }  // namespace sardonyx::runtime

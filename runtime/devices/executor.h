@@ -10,6 +10,10 @@
 #include "passes/plan.h"
 #include "runtime/devices/recorder.h"
 
+namespace sardonyx::ops {
+class DeviceCommunicator;
+}
+
 namespace sardonyx::runtime {
 
 // What changes from run to run.
@@ -17,8 +21,10 @@ struct RunArguments {
   std::vector<const void*> inputs;  // host memory, one per Plan::inputs, rows of this plan
   uint64_t seed = 0;
   uint64_t step = 0;
-  int64_t first_sample = 0;                   // index in the global batch of row 0
-  ops::Communicator* communicator = nullptr;  // to the other replicas; null: there are none
+  int64_t first_sample = 0;  // index in the global batch of row 0
+  // To the other replicas, from the CPU and from a CUDA device; null: there are none.
+  ops::Communicator* communicator = nullptr;
+  ops::DeviceCommunicator* device_communicator = nullptr;
   int replica = 0;
   Recorder* recorder = nullptr;  // of the time that steps take; null: none
 };

@@ -1,0 +1,120 @@
+#include "runtime/devices/cuda_device.h"
+
+#include <algorithm>
+
+#include "graph/support/bytes.h"
+#include "graph/support/error.h"
+#include "runtime/devices/cuda.h"
+#include "runtime/devices/cuda_executor.h"
+
+namespace sardonyx::runtime {
+
+namespace cuda = ops::cuda;
+
+namespace {
+
+constexpr size_t kStagingBytes = size_t{8} << 20;
+
+// Named before anything is made on it.
+int entered(int index) {
+  cuda::use_device(index);
+  return index;
+}
+
+}  // namespace
+
+struct CudaDevice::Libraries {
+  ops::cudnn::Handle cudnn;
+  ops::cublas::Handle cublas;
+};
+
+CudaDevice::CudaDevice(int index)
+    : index_(entered(index)),
+      facts_(cuda::device_facts(index)),
+      staging_(kStagingBytes),
+      handles_(std::make_unique<Libraries>()),
+      libraries_(std::make_unique<ops::CudaLibraries>(
+          ops::CudaLibraries{handles_->cudnn, handles_->cublas})) {}
+
+CudaDevice::~CudaDevice() = default;
+
+std::string CudaDevice::name() const {
+  return fmt::format("cuda:{} ({}, sm_{}{})", index_, facts_.name, facts_.major, facts_.minor);
+}
+
+void CudaDevice::reserve_states(size_t bytes) {
+  if (bytes <= states_.size()) return;
+  enter();
+  cuda::Memory larger(bytes);
+  cuda::fill_zero(compute(), larger.data(), bytes);
+  if (states_.size() > 0) {
+    cuda::copy_on_device(compute(), larger.data(), states_.data(), states_.size());
+  }
+  cuda::synchronize(compute());
+  states_ = std::move(larger);
+}
+
+void CudaDevice::reserve_arena(size_t bytes) {
+  if (bytes <= arena_.size()) return;
+  enter();
+  cuda::synchronize(compute());
+  arena_ = {};  // before the larger one: there may be no room for both
+  arena_ = cuda::Memory(bytes);
+}
+
+void CudaDevice::upload(void* device, const void* host, size_t bytes) {
+  enter();
+  for (size_t at = 0; at < bytes; at += staging_.size()) {
+    const size_t piece = std::min(bytes - at, staging_.size());
+    copy_bytes(staging_.data(), static_cast<const std::byte*>(host) + at, piece);
+    cuda::copy_to_device(compute(), static_cast<std::byte*>(device) + at, staging_.data(), piece);
+    cuda::synchronize(compute());
+  }
+}
+
+void CudaDevice::download(void* host, const void* device, size_t bytes) const {
+  enter();
+  for (size_t at = 0; at < bytes; at += staging_.size()) {
+    const size_t piece = std::min(bytes - at, staging_.size());
+    cuda::copy_to_host(compute(), staging_.data(), static_cast<const std::byte*>(device) + at,
+                       piece);
+    cuda::synchronize(compute());
+    copy_bytes(static_cast<std::byte*>(host) + at, staging_.data(), piece);
+  }
+}
+
+void CudaDevice::write_state(size_t offset, const void* host, size_t bytes) {
+  CHECK(offset + bytes <= states_.size());
+  upload(states_.data() + offset, host, bytes);
+}
+
+void CudaDevice::read_state(size_t offset, void* host, size_t bytes) const {
+  CHECK(offset + bytes <= states_.size());
+  download(host, states_.data() + offset, bytes);
+}
+
+std::vector<double> CudaDevice::measure(const std::vector<const ops::KernelDef*>&,
+                                        const ops::KernelRequest&, passes::RunsOn) {
+  throw Error("--tune measures on the CPU only; leave it out with --devices cuda");
+}
+
+std::unique_ptr<Executor> CudaDevice::load(const passes::Plan& plan) {
+  return std::make_unique<CudaExecutor>(plan, *this);
+}
+
+std::unique_ptr<Device> make_cuda_device(int index) {
+  const std::string reason = why_no_cuda();
+  if (!reason.empty()) {
+    throw Error("device 'cuda:{}': {}; use --devices cpu", index, reason);
+  }
+  const int count = cuda::device_count();
+  if (index >= count) {
+    throw Error("device 'cuda:{}': this machine has {} CUDA device{}, numbered from 0", index,
+                count, count == 1 ? "" : "s");
+  }
+  return std::make_unique<CudaDevice>(index);
+}
+
+std::string why_no_cuda() { return cuda::why_unavailable(); }
+
+}  // namespace sardonyx::runtime

@@ -1,0 +1,58 @@
+// A CUDA device as a device: state memory, an arena, streams, and the libraries that kernels use.
+//
+// All of it belongs to the thread that drives the replica; every entry names the device first, so a
+// call from another thread (saving, reading states) works too, one at a time.
+#pragma once
+
+#include <memory>
+
+#include "ops/core/cublas.h"
+#include "ops/core/cuda_context.h"
+#include "ops/core/cudnn.h"
+#include "runtime/devices/device.h"
+
+namespace sardonyx::runtime {
+
+class CudaDevice final : public Device {
+ public:
+  explicit CudaDevice(int index);
+  ~CudaDevice() override;
+
+  ops::Device device() const override { return ops::Device::kCuda; }
+  int threads() const override { return 1; }
+  std::string name() const override;
+  size_t l2_bytes() const override { return facts_.l2_bytes; }
+  int vector_floats() const override { return 32; }
+  ops::CudaLibraries* libraries() const override { return libraries_.get(); }
+
+  void reserve_states(size_t bytes) override;
+  void reserve_arena(size_t bytes) override;
+  void write_state(size_t offset, const void* host, size_t bytes) override;
+  void read_state(size_t offset, void* host, size_t bytes) const override;
+  std::vector<double> measure(const std::vector<const ops::KernelDef*>& kernels,
+                              const ops::KernelRequest& request, passes::RunsOn runs_on) override;
+  std::unique_ptr<Executor> load(const passes::Plan& plan) override;
+
+  // Makes the calling thread speak to this device.
+  void enter() const { ops::cuda::use_device(index_); }
+  ops::cuda::Stream compute() const { return compute_.get(); }
+  std::byte* states() const { return states_.data(); }
+  std::byte* arena() const { return arena_.data(); }
+  // Copies through pinned memory, piece by piece, behind everything on the compute stream; returns
+  // when the bytes are there.
+  void upload(void* device, const void* host, size_t bytes);
+  void download(void* host, const void* device, size_t bytes) const;
+
+ private:
+  struct Libraries;
+
+  int index_;
+  ops::cuda::DeviceFacts facts_;
+  ops::cuda::OwnedStream compute_;
+  ops::cuda::PinnedMemory staging_;
+  ops::cuda::Memory states_, arena_;
+  std::unique_ptr<Libraries> handles_;
+  std::unique_ptr<ops::CudaLibraries> libraries_;
+};
+
+}  // namespace sardonyx::runtime

@@ -1,0 +1,158 @@
+#include "runtime/devices/cuda_executor.h"
+
+#include "graph/support/bytes.h"
+#include "graph/support/error.h"
+
+namespace sardonyx::runtime {
+
+namespace cuda = ops::cuda;
+using passes::Location;
+using passes::Space;
+using passes::Step;
+
+namespace {
+
+constexpr size_t kAlignment = 256;
+
+size_t aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+}  // namespace
+
+CudaExecutor::CudaExecutor(const passes::Plan& plan, CudaDevice& device)
+    : plan_(plan), device_(device) {
+  for (const passes::Region& region : plan_.regions) {
+    CHECK(!region.blocked(), "a plan with blocks of rows was loaded on {}", device_.name());
+  }
+  for (const passes::PlanInput& input : plan_.inputs) {
+    input_offsets_.push_back(input_bytes_);
+    input_bytes_ += aligned(input.type.bytes());
+  }
+  for (Feed& feed : feeds_) {
+    feed.host = cuda::PinnedMemory(input_bytes_);
+    feed.device = cuda::Memory(input_bytes_);
+  }
+  context_.stream = device_.compute();
+  context_.libraries = device_.libraries();
+  load_constants();
+}
+
+CudaExecutor::~CudaExecutor() {
+  // Nothing may be freed under the device's hands.
+  try {
+    device_.enter();
+    cuda::synchronize(copies_.get());
+    cuda::synchronize(device_.compute());
+  } catch (const std::exception&) {
+    // The device is lost; who asks it next is told.
+  }
+}
+
+void CudaExecutor::load_constants() {
+  size_t bytes = 0;
+  for (const graph::Tensor& constant : plan_.constants) {
+    constant_offsets_.push_back(bytes);
+    bytes += aligned(constant.bytes().size());
+  }
+  constants_ = cuda::Memory(bytes);
+  for (size_t i = 0; i < plan_.constants.size(); ++i) {
+    const auto from = plan_.constants[i].bytes();
+    device_.upload(constants_.data() + constant_offsets_[i], from.data(), from.size());
+  }
+}
+
+void CudaExecutor::run(const RunArguments& arguments) {
+  CHECK(arguments.inputs.size() == plan_.inputs.size(), "{} inputs given, the plan has {}",
+        arguments.inputs.size(), plan_.inputs.size());
+  device_.enter();
+  copy_inputs(arguments);
+  context_.seed = arguments.seed;
+  context_.step = arguments.step;
+  context_.first_sample = arguments.first_sample;
+  context_.communicator = arguments.device_communicator;
+  for (const passes::Region& region : plan_.regions) {
+    for (const Step& step : region.steps) run_step(step, arguments);
+  }
+  copy_states();
+  cuda::record(feeds_[feed_].read.get(), device_.compute());
+  feeds_[feed_].used = true;
+}
+
+void CudaExecutor::copy_inputs(const RunArguments& arguments) {
+  feed_ = (feed_ + 1) % feeds_.size();
+  Feed& feed = feeds_[feed_];
+  if (feed.used) cuda::synchronize(feed.read.get());
+  for (size_t i = 0; i < plan_.inputs.size(); ++i) {
+    copy_bytes(feed.host.data() + input_offsets_[i], arguments.inputs[i],
+               plan_.inputs[i].type.bytes());
+  }
+  if (input_bytes_ == 0) return;
+  cuda::copy_to_device(copies_.get(), feed.device.data(), feed.host.data(), input_bytes_);
+  cuda::record(feed.copied.get(), copies_.get());
+  cuda::wait(device_.compute(), feed.copied.get());
+}
+
+void CudaExecutor::run_step(const Step& step, const RunArguments& arguments) {
+  const ScopedSpan span(arguments.recorder, {arguments.replica, 0},
+                        {Span::What::kStep, 0, plan_.batch, &step});
+  context_.inputs.resize(step.inputs.size());
+  context_.outputs.resize(step.outputs.size());
+  for (size_t i = 0; i < step.inputs.size(); ++i) context_.inputs[i] = address(step.inputs[i]);
+  for (size_t i = 0; i < step.outputs.size(); ++i) context_.outputs[i] = address(step.outputs[i]);
+  context_.workspace = device_.arena() + step.workspace_offset;
+  context_.accumulate = step.accumulate;
+  with_context([&] { return "launching node " + step.node->label() + " (" + step.def->name + ")"; },
+               [&] {
+                 step.kernel->launch(context_);
+                 // A recorder wants the time of this step, an observer its values.
+                 if (arguments.recorder != nullptr) cuda::synchronize(device_.compute());
+               });
+  if (observer_) observe(step);
+}
+
+void CudaExecutor::observe(const Step& step) {
+  std::vector<std::vector<std::byte>> copies(step.outputs.size());
+  std::vector<const void*> outputs(step.outputs.size(), nullptr);
+  for (size_t i = 0; i < step.outputs.size(); ++i) {
+    if (context_.outputs[i] == nullptr) continue;
+    copies[i].resize(step.output_types[i].bytes());
+    device_.download(copies[i].data(), context_.outputs[i], copies[i].size());
+    outputs[i] = copies[i].data();
+  }
+  observer_(step, outputs);
+}
+
+void CudaExecutor::copy_states() {
+  for (const passes::StateCopy& copy : plan_.copies) {
+    if (copy.bytes == 0) continue;
+    cuda::copy_on_device(device_.compute(), device_.states() + copy.state_offset,
+                         address(copy.from), copy.bytes);
+  }
+}
+
+std::byte* CudaExecutor::address(const Location& location) const {
+  switch (location.space) {
+    case Space::kNone:
+      return nullptr;
+    case Space::kState:
+      return device_.states() + location.offset;
+    case Space::kArena:
+      return device_.arena() + location.offset;
+    case Space::kConstant:
+      return constants_.data() + constant_offsets_[location.offset];
+    case Space::kInput:
+      return feeds_[feed_].device.data() + input_offsets_[location.offset];
+    case Space::kLocal:
+      break;
+  }
+  throw InternalError("a plan for CUDA has local memory");
+}
+
+graph::Tensor CudaExecutor::output(int i) const {
+  const passes::PlanOutput& output = plan_.outputs.at(i);
+  graph::Tensor tensor(output.type.dtype, output.type.shape());
+  const auto bytes = tensor.mutable_bytes();
+  device_.download(bytes.data(), address(output.location), bytes.size());
+  return tensor;
+}
+
+}  // namespace sardonyx::runtime

@@ -1,0 +1,56 @@
+// Walks a plan on a CUDA device: steps are enqueued in order on the compute stream and not waited
+// for; a run returns while the device still works.
+//
+// The inputs of a run go through pinned memory on a stream of their own. There are two sets of
+// buffers, so that the rows of the next run are copied while this one computes; a set is used again
+// when the run that read it is done.
+#pragma once
+
+#include <array>
+#include <vector>
+
+#include "ops/core/cuda_context.h"
+#include "runtime/devices/cuda_device.h"
+
+namespace sardonyx::runtime {
+
+class CudaExecutor final : public Executor {
+ public:
+  // Throws InternalError for a plan with blocked regions, which are made for threads.
+  CudaExecutor(const passes::Plan& plan, CudaDevice& device);
+  ~CudaExecutor() override;
+
+  const passes::Plan& plan() const override { return plan_; }
+  void run(const RunArguments& arguments) override;
+  graph::Tensor output(int i) const override;
+  void set_observer(Observer observer) override { observer_ = std::move(observer); }
+
+ private:
+  // What one run is fed with, on both sides.
+  struct Feed {
+    ops::cuda::PinnedMemory host;
+    ops::cuda::Memory device;
+    ops::cuda::OwnedEvent copied, read;
+    bool used = false;  // `read` was recorded
+  };
+
+  void load_constants();
+  void copy_inputs(const RunArguments& arguments);
+  void run_step(const passes::Step& step, const RunArguments& arguments);
+  void observe(const passes::Step& step);
+  void copy_states();
+  std::byte* address(const passes::Location& location) const;
+
+  const passes::Plan& plan_;
+  CudaDevice& device_;
+  ops::cuda::OwnedStream copies_;
+  std::vector<size_t> input_offsets_, constant_offsets_;
+  size_t input_bytes_ = 0;
+  ops::cuda::Memory constants_;
+  std::array<Feed, 2> feeds_;
+  size_t feed_ = 0;  // of the run that was enqueued last
+  ops::CudaContext context_;
+  Observer observer_;
+};
+
+}  // namespace sardonyx::runtime

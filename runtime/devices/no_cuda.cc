@@ -1,0 +1,14 @@
+// A build without CUDA.
+#include "graph/support/error.h"
+#include "runtime/devices/cuda.h"
+
+namespace sardonyx::runtime {
+
+std::string why_no_cuda() { return "this build has no CUDA support"; }
+
+std::unique_ptr<Device> make_cuda_device(int index) {
+  throw Error("device 'cuda:{}': {}; use --devices cpu, or build with the CUDA toolkit installed",
+              index, why_no_cuda());
+}
+
+}  // namespace sardonyx::runtime
