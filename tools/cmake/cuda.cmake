@@ -42,6 +42,9 @@ find_package(CUDAToolkit REQUIRED)
 message(STATUS "CUDA device: yes, CUDA ${CUDAToolkit_VERSION}, architectures ${CMAKE_CUDA_ARCHITECTURES}")
 target_sources(sardonyx_device PRIVATE ${SARDONYX_CUDA_SOURCES} ${SARDONYX_CUDA_NATIVE_SOURCES})
 target_include_directories(sardonyx_device PRIVATE ops/core/cuda_native)
+# Kernels write fma() where a product and a sum are rounded as one; what masks a gradient must have the sign of what
+# was written.
+target_compile_options(sardonyx_device PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:-fmad=false>)
 # The runtime is part of the program and finds the driver when it is asked; cuDNN, cuBLAS and NCCL are loaded by
 # their wrappers, so that a run on the CPU starts as fast as without them.
 target_link_libraries(sardonyx_device PUBLIC CUDA::cudart_static ${CMAKE_DL_LIBS})
