@@ -149,7 +149,7 @@ class LayoutAssigner {
 }  // namespace
 
 void assign_layouts(Lowering& lowering, const PassContext& context) {
-  if (context.options.lanes == 0) return;
+  if (context.options.lanes == 0 || context.target->device() != ops::Device::kCpu) return;
   const bool everywhere = context.options.lanes == 16;
   for (size_t i = 0; i < lowering.regions.size(); ++i) {
     RegionSpec& region = lowering.regions[i];

@@ -139,8 +139,9 @@ bool lanes_pay(const Graph& graph, int64_t rows) {
 }  // namespace
 
 int64_t choose_block(const Graph& graph, const PassContext& context) {
+  if (context.target->device() != ops::Device::kCpu) return 0;
   if (context.options.block >= 0) return context.options.block;
-  if (context.target->device() != ops::Device::kCpu || context.options.reference_only) return 0;
+  if (context.options.reference_only) return 0;
   // Below half a block per thread too many lanes and threads would stay empty.
   const int64_t batch = context.options.batch;
   if (batch < 8 * context.target->threads()) return 0;

@@ -7,6 +7,7 @@
 #include "graph/support/error.h"
 #include "graph/support/text.h"
 #include "runtime/devices/cores.h"
+#include "runtime/devices/cuda.h"
 
 namespace sardonyx::runtime {
 
@@ -56,6 +57,12 @@ Replicas::Replicas(const std::vector<std::string>& devices, const Threads& threa
     devices_.push_back(
         make_device(name, {threads.each, threads.waiting, threads.cores_of(size())}));
   }
+  for (const auto& device : devices_) {
+    int first = 0;
+    while (devices_[static_cast<size_t>(first)]->name() != device->name()) ++first;
+    places_.push_back(first);
+  }
+  if (size() > 1) device_links_ = link_cuda_devices(devices_, group_);
 }
 
 int Replicas::threads() const {
@@ -69,21 +76,30 @@ std::string Replicas::name() const {
   return size() == 1 ? one : fmt::format("{} x {}", one, size());
 }
 
-void Replicas::run(const char* doing, ops::FunctionRef<void(int, ops::Communicator*)> body) {
-  if (size() == 1) return body(0, nullptr);
+void Replicas::run(const char* doing, ops::FunctionRef<void(int, const Links&)> body) {
+  if (size() == 1) return body(0, {});
   const ScopedCore core(cores_.empty() ? -1 : cores_[0]);
   drivers_.run(size(), [&](int replica) {
     try {
       with_context([&] { return fmt::format("{} replica {}", doing, replica); },
-                   [&] { body(replica, &group_.rank(replica)); });
+                   [&] { body(replica, links_of(replica)); });
       group_.leave(replica);
     } catch (...) {
       group_.abort(replica, std::current_exception());
     }
   });
   const std::exception_ptr failure = group_.failure();
+  for (const auto& link : device_links_) {
+    if (link != nullptr) link->reset();
+  }
   group_.reset();
   if (failure != nullptr) std::rethrow_exception(failure);
+}
+
+Links Replicas::links_of(int replica) {
+  ops::DeviceCommunicator* device = device_links_[static_cast<size_t>(replica)].get();
+  if (device != nullptr) return {nullptr, device};
+  return {&group_.rank(replica), nullptr};
 }
 
 void Replicas::write_state(const passes::StateTable::Entry& state, const void* host) {

@@ -12,11 +12,18 @@
 #include "ops/core/communicator.h"
 #include "ops/core/parallel.h"
 #include "passes/plan.h"
+#include "runtime/collectives/device_link.h"
 #include "runtime/collectives/local.h"
 #include "runtime/devices/device.h"
 #include "runtime/devices/thread_pool.h"
 
 namespace sardonyx::runtime {
+
+// How one replica reaches the others.
+struct Links {
+  ops::Communicator* host = nullptr;          // of a replica on the CPU
+  ops::DeviceCommunicator* device = nullptr;  // of one on a CUDA device
+};
 
 class Replicas {
  public:
@@ -32,10 +39,13 @@ class Replicas {
   // "cpu (avx512, 1 thread) x 2"
   std::string name() const;
 
-  // Calls body(replica, communicator) for all replicas at once; the communicator is null when there
-  // is one replica only. Throws what was thrown first, once all have stopped; where there are
-  // several, an Error gains the line "while DOING replica R", as in "while running replica 1".
-  void run(const char* doing, ops::FunctionRef<void(int, ops::Communicator*)> body);
+  // The first replica on the same device as this one: they share their plans.
+  int place_of(int replica) const { return places_[static_cast<size_t>(replica)]; }
+
+  // Calls body(replica, links) for all replicas at once; the links are empty when there is one
+  // replica only. Throws what was thrown first, once all have stopped; where there are several, an
+  // Error gains the line "while DOING replica R", as in "while running replica 1".
+  void run(const char* doing, ops::FunctionRef<void(int, const Links&)> body);
 
   // Gets the time of sums between replicas (runtime/devices/recorder.h); null: nobody does.
   void set_recorder(Recorder* recorder) { group_.set_recorder(recorder); }
@@ -47,12 +57,15 @@ class Replicas {
 
  private:
   struct Threads;
+  Links links_of(int replica);
   Replicas(const std::vector<std::string>& devices, const Threads& threads);
 
   const std::vector<int> cores_;  // of each driver; empty: anywhere
   LocalGroup group_;
   WorkerPool drivers_;
   std::vector<std::unique_ptr<Device>> devices_;
+  std::vector<int> places_;                                // by replica
+  std::vector<std::unique_ptr<DeviceLink>> device_links_;  // null for the CPU
 };
 
 }  // namespace sardonyx::runtime

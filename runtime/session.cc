@@ -71,7 +71,7 @@ passes::PassContext Session::context_for(const PlanKey& key) const {
   context.options = options_.pipeline;
   context.options.micro_batch = key.micro_batch;
   context.options.batch = key.rows;
-  context.target = &replicas_->device(0);
+  context.target = &replicas_->device(key.place);
   context.functions = &imported_.functions;
   if (key.kind == Kind::kTrain) {
     context.options.mode = passes::Mode::kTrain;
@@ -124,7 +124,9 @@ Session::Loaded& Session::plan_for(const PlanKey& key) {
   if (slot != nullptr) return *slot;
   std::unique_ptr<Loaded> loaded = load(key, context_for(key));
   // The first training plan decides for all: the same kernels whatever the size of the last batch.
-  if (key.kind == Kind::kTrain) options_.pipeline.block = loaded->context.options.block;
+  if (key.kind == Kind::kTrain && key.place == 0) {
+    options_.pipeline.block = loaded->context.options.block;
+  }
   if (tuner_ != nullptr) tuner_->save();
   slot = std::move(loaded);
   return *slot;
@@ -134,6 +136,7 @@ Session::Loaded& Session::plan_for(const PlanKey& key) {
 // its memory first, so that it lies near the cores that will use it.
 std::unique_ptr<Session::Loaded> Session::load(const PlanKey& key, passes::PassContext context) {
   passes::StateTable states = states_;
+  const int place = key.place;
   std::unique_ptr<Loaded> made = make_plan(key, std::move(context), states);
   Loaded& loaded = *made;
   require_memory(
@@ -141,16 +144,17 @@ std::unique_ptr<Session::Loaded> Session::load(const PlanKey& key, passes::PassC
       memory_limit());
   loaded.executors.resize(static_cast<size_t>(replicas()));
   const auto& entries = states.entries();
-  replicas_->run("loading", [&](int replica, ops::Communicator*) {
+  replicas_->run("loading", [&](int replica, const Links&) {
     Device& device = replicas_->device(replica);
     device.reserve_states(states.bytes());
-    device.reserve_arena(loaded.plan->arena_bytes);
     for (size_t i = loaded_states_; i < entries.size(); ++i) {
       if (!entries[i].initial.defined()) continue;  // fresh memory is zero
       const Tensor value = entries[i].initial.cast(entries[i].type.dtype);
       // As they lie in the file: an aligned copy would stay in memory.
       device.write_state(entries[i].offset, value.bytes().data(), value.bytes().size());
     }
+    if (replicas_->place_of(replica) != place) return;
+    device.reserve_arena(loaded.plan->arena_bytes);
     loaded.executors[static_cast<size_t>(replica)] = device.load(*loaded.plan);
   });
   loaded_states_ = entries.size();

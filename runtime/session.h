@@ -199,11 +199,12 @@ class Session {
     passes::MicroBatch micro_batch;
     int64_t rows;
     std::string extra;  // mode, seeds and wrt of forward and gradient plans
+    int place = 0;      // the first replica on the device that it is made for
     friend auto operator<=>(const PlanKey&, const PlanKey&) = default;
   };
   struct Loaded {
     std::unique_ptr<passes::Plan> plan;
-    std::vector<std::unique_ptr<Executor>> executors;  // one per replica
+    std::vector<std::unique_ptr<Executor>> executors;  // by replica; null on another device
     passes::PassContext context;
   };
   // Rows [first_row, first_row + rows) of a batch through a plan.
@@ -233,7 +234,7 @@ class Session {
   size_t micro_batches_of(const Cut& cut, size_t replica) const;
   static void check_shared_rows(const Cut& cut, const std::vector<std::vector<Run>>& runs);
   Fed feed(const Run& run, const Batch& batch, double lr) const;
-  void execute(const Run& run, int replica, ops::Communicator* communicator, const Batch& batch,
+  void execute(const Run& run, int replica, const Links& links, const Batch& batch,
                double lr) const;
   void note_split() noexcept;
   void check_replicas_agree() const;

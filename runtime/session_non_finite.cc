@@ -110,7 +110,7 @@ Session::Found Session::first_non_finite_node(const Batch& batch,
   for (const Run& run : together) {
     if (loaded.contains(run.rows)) continue;
     const PlanKey key{Kind::kTrain, run.rows > 0 ? MicroBatch::kFirst : MicroBatch::kNoneFirst,
-                      run.loaded->context.options.batch, ""};
+                      run.loaded->context.options.batch, "", 0};
     passes::PassContext context = context_for(key);
     context.options.block = 0;  // an observer sees whole values in the usual layout
     context.options.lanes = 0;
@@ -121,7 +121,7 @@ Session::Found Session::first_non_finite_node(const Batch& batch,
     std::string text;
   };
   std::vector<Seen> seen(together.size());
-  const auto replay = [&](size_t i, ops::Communicator* communicator) {
+  const auto replay = [&](size_t i, const Links& links) {
     Run run = together[i];
     run.loaded = loaded.at(run.rows).get();
     run.loaded->executors[i]->set_observer(
@@ -133,13 +133,13 @@ Session::Found Session::first_non_finite_node(const Batch& batch,
             own.first = own.steps;
           }
         });
-    execute(run, static_cast<int>(i), communicator, batch, 0.0);
+    execute(run, static_cast<int>(i), links, batch, 0.0);
   };
   if (together.size() == 1) {
-    replay(0, nullptr);
+    replay(0, {});
   } else {
-    replicas_->run("replaying", [&](int replica, ops::Communicator* communicator) {
-      replay(static_cast<size_t>(replica), communicator);
+    replicas_->run("replaying", [&](int replica, const Links& links) {
+      replay(static_cast<size_t>(replica), links);
     });
   }
   Found found;

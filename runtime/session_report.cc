@@ -36,7 +36,7 @@ void Session::check_log_probabilities(const graph::Value& scores) {
 
 Examination Session::examine(int64_t rows, passes::Mode mode) {
   const Kind kind = mode == passes::Mode::kTrain ? Kind::kTrain : Kind::kEval;
-  passes::PassContext context = context_for({kind, MicroBatch::kOnly, rows, ""});
+  passes::PassContext context = context_for({kind, MicroBatch::kOnly, rows, "", 0});
   Examination result;
   result.graph = imported_.graph->clone();
   try {
@@ -57,7 +57,7 @@ Examination Session::examine(int64_t rows, passes::Mode mode) {
 }
 
 std::vector<passes::ParameterRow> Session::parameters(int64_t rows) {
-  passes::PassContext context = context_for({Kind::kTrain, MicroBatch::kOnly, rows, ""});
+  passes::PassContext context = context_for({Kind::kTrain, MicroBatch::kOnly, rows, "", 0});
   std::unique_ptr<graph::Graph> graph = imported_.graph->clone();
   passes::run_pipeline(*graph, context, passes::preparation_pipeline(), options_.instruments);
   add_notices(context.notices);
@@ -65,24 +65,24 @@ std::vector<passes::ParameterRow> Session::parameters(int64_t rows) {
 }
 
 std::unique_ptr<graph::Graph> Session::training_graph(int64_t rows) {
-  const PlanKey key{Kind::kTrain, MicroBatch::kOnly, rows, ""};
+  const PlanKey key{Kind::kTrain, MicroBatch::kOnly, rows, "", 0};
   passes::PassContext context = context_for(key);
   return build(key, context);
 }
 
 std::unique_ptr<graph::Graph> Session::evaluation_graph(int64_t rows) {
-  const PlanKey key{Kind::kEval, MicroBatch::kOnly, rows, ""};
+  const PlanKey key{Kind::kEval, MicroBatch::kOnly, rows, "", 0};
   passes::PassContext context = context_for(key);
   return build(key, context);
 }
 
 const passes::Plan& Session::training_plan(int64_t rows) {
-  return *plan_for({Kind::kTrain, MicroBatch::kOnly, rows, ""}).plan;
+  return *plan_for({Kind::kTrain, MicroBatch::kOnly, rows, "", 0}).plan;
 }
 
 std::unique_ptr<passes::Plan> Session::draft_plan(int64_t rows) {
   passes::StateTable states = states_;
-  const PlanKey key{Kind::kTrain, MicroBatch::kOnly, rows, ""};
+  const PlanKey key{Kind::kTrain, MicroBatch::kOnly, rows, "", 0};
   return std::move(make_plan(key, context_for(key), states)->plan);
 }
 

@@ -85,6 +85,7 @@ std::string plan_name(passes::MicroBatch micro_batch, int64_t rows) {
 
 // The table of the plan, for a key that a checkpoint may know.
 KernelChoices::Table Session::replayed_kernels(const PlanKey& key) const {
+  if (key.place != 0) return {};  // a table of another device
   const KernelChoices& choices = options_.replay;
   KernelChoices::Table table = choices.kernels;
   const auto own = choices.others.find(plan_name(key.micro_batch, key.rows));
@@ -97,12 +98,13 @@ KernelChoices Session::kernel_choices() const {
   KernelChoices choices{options_.pipeline.block, options_.pipeline.lanes, {}, {}};
   int64_t most = -1;
   for (const auto& [key, loaded] : plans_) {
-    if (key.kind != Kind::kTrain || loaded == nullptr || key.rows <= most) continue;
+    if (key.kind != Kind::kTrain || key.place != 0 || loaded == nullptr) continue;
+    if (key.rows <= most) continue;
     choices.kernels = loaded->plan->kernels;
     most = key.rows;
   }
   for (const auto& [key, loaded] : plans_) {
-    if (key.kind != Kind::kTrain || loaded == nullptr) continue;
+    if (key.kind != Kind::kTrain || key.place != 0 || loaded == nullptr) continue;
     KernelChoices::Table different;
     for (const auto& [node, kernel] : loaded->plan->kernels) {
       const auto common = choices.kernels.find(node);

@@ -81,14 +81,15 @@ Session::Fed Session::feed(const Run& run, const Batch& batch, double lr) const 
   return fed;
 }
 
-void Session::execute(const Run& run, int replica, ops::Communicator* communicator,
-                      const Batch& batch, double lr) const {
+void Session::execute(const Run& run, int replica, const Links& links, const Batch& batch,
+                      double lr) const {
   const bool trains = run.loaded->context.options.mode == passes::Mode::kTrain;
   const ScopedSpan span(
       recorder_, {replica, 0},
       {trains ? Span::What::kMicroBatch : Span::What::kEvaluationPart, run.first_row, run.rows});
   Fed fed = feed(run, batch, lr);
-  fed.arguments.communicator = communicator;
+  fed.arguments.communicator = links.host;
+  fed.arguments.device_communicator = links.device;
   fed.arguments.replica = replica;
   fed.arguments.recorder = recorder_;
   run.loaded->executors[static_cast<size_t>(replica)]->run(fed.arguments);
@@ -143,11 +144,13 @@ std::vector<std::vector<Session::Run>> Session::runs_of(const Cut& whole_cut) {
   }
   const int64_t rows_of_none = any_rows(cut);
   std::vector<std::vector<Run>> runs(cut.size());
+  const auto place = [&](size_t replica) { return replicas_->place_of(static_cast<int>(replica)); };
   int64_t row = 0;
   // A budget must know all states, which a last micro-batch's plan has; of the size that decides
   // for all.
   for (size_t r = 0; options_.memory_budget > 0 && r < cut.size(); ++r) {
-    if (cut[r].size() > 1) plan_for({Kind::kTrain, MicroBatch::kLast, cut[r].front(), ""});
+    if (cut[r].size() > 1)
+      plan_for({Kind::kTrain, MicroBatch::kLast, cut[r].front(), "", place(r)});
   }
   for (size_t r = 0; r < cut.size(); ++r) {
     runs[r].resize(micro_batches_of(cut, r));
@@ -155,7 +158,8 @@ std::vector<std::vector<Session::Run>> Session::runs_of(const Cut& whole_cut) {
       runs[r][i].first_row = row;
       if (i >= cut[r].size()) continue;
       const MicroBatch micro_batch = micro_batch_of(i, cut[r].size(), runs[r].size());
-      runs[r][i] = {&plan_for({Kind::kTrain, micro_batch, cut[r][i], ""}), row, cut[r][i]};
+      runs[r][i] = {&plan_for({Kind::kTrain, micro_batch, cut[r][i], "", place(r)}), row,
+                    cut[r][i]};
       row += cut[r][i];
     }
   }
@@ -163,7 +167,7 @@ std::vector<std::vector<Session::Run>> Session::runs_of(const Cut& whole_cut) {
   for (size_t r = 0; r < cut.size(); ++r) {
     for (size_t i = cut[r].size(); i < runs[r].size(); ++i) {
       const MicroBatch micro_batch = micro_batch_of(i, cut[r].size(), runs[r].size());
-      runs[r][i].loaded = &plan_for({Kind::kTrain, micro_batch, rows_of_none, ""});
+      runs[r][i].loaded = &plan_for({Kind::kTrain, micro_batch, rows_of_none, "", place(r)});
     }
   }
   if (shares_statistics()) check_shared_rows(cut, runs);
@@ -211,9 +215,9 @@ StepResult Session::train_step(const Batch& batch, const Cut& cut, double lr,
   const std::vector<std::vector<Run>> runs = runs_of(cut);
   try {
     const ScopedSpan span(recorder_, kLoopTrack, {Span::What::kTrainStep, step_ + 1, total});
-    replicas_->run("running", [&](int replica, ops::Communicator* communicator) {
+    replicas_->run("running", [&](int replica, const Links& links) {
       for (const Run& run : runs[static_cast<size_t>(replica)]) {
-        execute(run, replica, communicator, batch, lr);
+        execute(run, replica, links, batch, lr);
       }
     });
   } catch (...) {
@@ -272,13 +276,15 @@ EvalResult Session::evaluate(const Batch& batch, int64_t chunk) {
   std::vector<Run> runs;
   for (int64_t row = 0; row < result.rows; row += runs.back().rows) {
     const int64_t rows = std::min(std::max<int64_t>(chunk, 1), result.rows - row);
-    runs.push_back({&plan_for({Kind::kEval, MicroBatch::kOnly, rows, ""}), row, rows});
+    const int replica = static_cast<int>(runs.size()) % replicas();
+    const PlanKey key{Kind::kEval, MicroBatch::kOnly, rows, "", replicas_->place_of(replica)};
+    runs.push_back({&plan_for(key), row, rows});
   }
   std::vector<EvalResult> parts(runs.size());
-  replicas_->run("running", [&](int replica, ops::Communicator*) {
+  replicas_->run("running", [&](int replica, const Links&) {
     for (size_t i = static_cast<size_t>(replica); i < runs.size();
          i += static_cast<size_t>(replicas())) {
-      execute(runs[i], replica, nullptr, batch, 0.0);
+      execute(runs[i], replica, {}, batch, 0.0);
       const Loaded& loaded = *runs[i].loaded;
       const Executor& executor = *loaded.executors[static_cast<size_t>(replica)];
       parts[i].loss_sum = scalar(executor, loaded.context.loss_sum);
@@ -302,8 +308,8 @@ std::vector<std::pair<std::string, Tensor>> Session::forward(const Batch& batch,
   gradient_options_ = {};
   const int64_t rows = rows_of(batch);
   const char* extra = mode == passes::Mode::kTrain ? "train" : "";
-  Loaded& loaded = plan_for({Kind::kForward, MicroBatch::kOnly, rows, extra});
-  execute({&loaded, 0, rows}, 0, nullptr, batch, 0.0);
+  Loaded& loaded = plan_for({Kind::kForward, MicroBatch::kOnly, rows, extra, 0});
+  execute({&loaded, 0, rows}, 0, {}, batch, 0.0);
   std::vector<std::pair<std::string, Tensor>> outputs;
   for (size_t i = 0; i < loaded.plan->outputs.size(); ++i) {
     outputs.emplace_back(loaded.plan->outputs[i].name,
@@ -335,8 +341,8 @@ std::vector<std::pair<std::string, Tensor>> Session::gradients(
   }
   for (const std::string& name : wrt) extra += "\r" + name;
   const int64_t rows = rows_of(batch);
-  Loaded& loaded = plan_for({Kind::kGradient, MicroBatch::kOnly, rows, extra});
-  execute({&loaded, 0, rows}, 0, nullptr, fed, 0.0);
+  Loaded& loaded = plan_for({Kind::kGradient, MicroBatch::kOnly, rows, extra, 0});
+  execute({&loaded, 0, rows}, 0, {}, fed, 0.0);
   share_statistics(loaded);
   std::vector<std::pair<std::string, Tensor>> result;
   for (const auto& [value, gradient] : loaded.context.gradients) {

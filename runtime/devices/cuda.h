@@ -4,13 +4,21 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
+#include "runtime/collectives/device_link.h"
+#include "runtime/collectives/local.h"
 #include "runtime/devices/device.h"
 
 namespace sardonyx::runtime {
 
 // Throws Error: "cuda:2": this machine has 1 CUDA device; no driver; this build has no CUDA.
 std::unique_ptr<Device> make_cuda_device(int index);
+// How the replicas on CUDA devices take part in the sums of `group`: on the device where all are on
+// one, through host memory else. One per device; null for those on the CPU. Devices and group
+// outlive them.
+std::vector<std::unique_ptr<DeviceLink>> link_cuda_devices(
+    const std::vector<std::unique_ptr<Device>>& devices, LocalGroup& group);
 // Why there are none; "" when there are. For `sardonyx devices` and for hints.
 std::string why_no_cuda();
 
