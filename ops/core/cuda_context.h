@@ -51,6 +51,16 @@ class CudaContext : public RunContext {
 using LaunchFunction = std::function<void(const KernelRequest&, CudaContext&)>;
 std::function<std::unique_ptr<Kernel>(const KernelRequest&)> simple_launch(LaunchFunction function);
 
+// Likewise where something is worked out beforehand: `make` returns what launches.
+template <class Make>
+std::function<std::unique_ptr<Kernel>(const KernelRequest&)> prepared_launch(Make make) {
+  return [make](const KernelRequest& request) {
+    return simple_launch([launch = make(request)](const KernelRequest&, CudaContext& context) {
+      launch(context);
+    })(request);
+  };
+}
+
 // to[i] += from[i] in device memory; float types. How the sums of micro-batches are added up where
 // a kernel can't do it itself.
 void launch_add(CudaContext& context, DType dtype, int64_t count, const void* from, void* to);

@@ -46,6 +46,13 @@ Refusal unless_numbers() {
           }};
 }
 
+Refusal unless_int32_or_int64() {
+  return {"takes int32 and int64 only", [](const KernelRequest& request) {
+            const DType dtype = request.in.at(0).dtype;
+            return dtype != DType::kInt32 && dtype != DType::kInt64;
+          }};
+}
+
 Refusal unless_one_dtype() {
   return {"takes operands of one type only", [](const KernelRequest& request) {
             return any_fails(request.in, [&](const TensorType& type) {

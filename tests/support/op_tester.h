@@ -89,6 +89,9 @@ struct OpCase {
 
 // Adds a test failure for everything that is wrong.
 void check_op(const OpCase& op_case);
+// Set where the same cases shall try other kernels than the CPU's (tests/cuda/kernel_tester.cc):
+// check_op then asks this alone what is wrong.
+extern std::vector<std::string> (*other_faults)(const OpCase& op_case);
 // The same as a list of messages.
 std::vector<std::string> op_faults(const OpCase& op_case);
 

@@ -50,7 +50,8 @@ Tensor seed_for(const OpCase& c, const ops::Value* y, int output) {
 
 // Applies the rule behind the node and evaluates what it wrote.
 Gradients apply_rule(const OpCase& c, const ops::OpDef& op, OpGraph& g,
-                     const std::vector<int>& inputs, const std::vector<int>& outputs) {
+                     const std::vector<int>& inputs, const std::vector<int>& outputs,
+                     const NodeVisitor& visit = {}) {
   Gradients result;
   std::map<const ops::Value*, Tensor> known;
   for (int i = 0; i < g.node->num_inputs(); ++i) {
@@ -82,6 +83,7 @@ Gradients apply_rule(const OpCase& c, const ops::OpDef& op, OpGraph& g,
       values.push_back(value == nullptr ? Tensor() : known.at(value));
     }
     const std::vector<Tensor> outputs_of_node = ops::evaluate(node, values);
+    if (visit) visit(node, values, outputs_of_node);
     for (int i = 0; i < node.num_outputs(); ++i) {
       if (node.output(i) != nullptr) known[node.output(i)] = outputs_of_node[i];
     }
@@ -153,6 +155,14 @@ std::vector<std::string> empty_batch_faults(const OpCase& c, const ops::OpDef& o
 }
 
 }  // namespace
+
+void for_gradient_nodes(const OpCase& c, DType dtype, const NodeVisitor& visit) {
+  OpGraph g = build(c, input_values(c, dtype, -1));
+  const ops::OpDef& op = ops::OpRegistry::get().at(*g.node);
+  const std::vector<int> inputs = wanted_inputs(c, op, g);
+  const std::vector<int> outputs = seeded_outputs(c, g);
+  if (!inputs.empty() && !outputs.empty()) apply_rule(c, op, g, inputs, outputs, visit);
+}
 
 std::vector<std::string> gradient_faults(const OpCase& c) {
   OpGraph g = build(c, input_values(c, DType::kFloat64, -1));

@@ -1,0 +1,339 @@
+#include "tests/cuda/kernel_tester.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <set>
+
+#include "graph/support/bytes.h"
+#include "ops/core/cublas.h"
+#include "ops/core/cuda_context.h"
+#include "ops/core/cudnn.h"
+#include "tests/support/op_graph.h"
+
+namespace sardonyx::test {
+
+namespace cuda = ops::cuda;
+
+namespace {
+
+constexpr size_t kGuard = 256;  // also the alignment of the arena
+constexpr std::byte kGuardByte{0xa5};
+// As float and double a NaN, as an integer a large number: an element that is never written shows.
+constexpr std::byte kGarbage{0xff};
+
+// Views may begin at any element.
+enum class Begin : uint8_t { kAligned, kOffPack };
+
+ops::CudaLibraries& libraries() {
+  static ops::cudnn::Handle cudnn;
+  static ops::cublas::Handle cublas;
+  static ops::CudaLibraries both{cudnn, cublas};
+  return both;
+}
+
+// Device memory with guard bytes, and its copy on the host.
+class Buffer {
+ public:
+  Buffer(size_t size, size_t shift)
+      : size_(size),
+        begin_(kGuard + shift),
+        device_(begin_ + size + kGuard),
+        host_(begin_ + size + kGuard) {
+    std::memset(host_.data(), static_cast<int>(kGuardByte), host_.size());
+    std::memset(bytes(), static_cast<int>(kGarbage), size_);
+  }
+  std::byte* bytes() const { return host_.data() + begin_; }
+  std::byte* device() const { return device_.data() + begin_; }
+  size_t size() const { return size_; }
+  void upload(cuda::Stream stream) const {
+    cuda::copy_to_device(stream, device_.data(), host_.data(), host_.size());
+  }
+  void download(cuda::Stream stream) const {
+    cuda::copy_to_host(stream, host_.data(), device_.data(), host_.size());
+  }
+  bool intact() const {
+    for (size_t i = 0; i < host_.size(); ++i) {
+      const bool guard = i < begin_ || i >= begin_ + size_;
+      if (guard && host_.data()[i] != kGuardByte) return false;
+    }
+    return true;
+  }
+
+ private:
+  size_t size_, begin_;
+  cuda::Memory device_;
+  cuda::PinnedMemory host_;
+};
+
+struct Options {
+  Begin begin = Begin::kAligned;
+  std::vector<std::pair<int, int>> shared = {};  // (output, input) pairs in one buffer
+  Tensor start = {};                             // defined: output 0 is added to these numbers
+};
+
+// One kernel on one request.
+class Trial {
+ public:
+  Trial(const ops::KernelDef& kernel, const ops::KernelRequest& request,
+        const std::vector<Tensor>& inputs, const std::vector<Tensor>& want, Tolerance tolerance)
+      : kernel_(kernel),
+        request_(request),
+        inputs_(inputs),
+        want_(want),
+        tolerance_(tolerance),
+        made_(kernel.create(request)) {}
+
+  std::vector<std::string> faults() {
+    const std::vector<Tensor> once = run("alone", {}, want_);
+    const std::vector<Tensor> again = run("again", {}, want_);
+    for (size_t i = 0; i < once.size(); ++i) {
+      if (once[i].defined() && !once[i].identical(again[i])) {
+        faults_.push_back(fmt::format("output {} differs from run to run", i));
+      }
+    }
+    run("off a pack", {.begin = Begin::kOffPack}, want_);
+    for (const auto& pair : kernel_.in_place) {
+      if (!same_size(pair)) continue;
+      run(fmt::format("output {} in place of input {}", pair.first, pair.second),
+          {.shared = {pair}}, want_);
+    }
+    auto aliases = ops::aliases_of(*request_.node);
+    std::erase_if(aliases, [&](const auto& pair) { return !same_size(pair); });
+    if (!aliases.empty()) run("aliased", {.shared = aliases}, want_);
+    if (kernel_.accumulates) {
+      const Tensor start = start_numbers(request_.out[0]);
+      std::vector<Tensor> want = want_;
+      want[0] = sum_of(want[0], start);
+      run("accumulating", {.start = start}, want);
+    }
+    return std::move(faults_);
+  }
+
+ private:
+  bool same_size(std::pair<int, int> pair) const {
+    return request_.has_out(pair.first) && request_.has_in(pair.second) &&
+           request_.out[pair.first].bytes() == request_.in[pair.second].bytes();
+  }
+
+  std::vector<Tensor> run(const std::string& how, const Options& options,
+                          const std::vector<Tensor>& want) {
+    const size_t before = faults_.size();
+    const std::vector<Tensor> got = run_once(options);
+    for (size_t i = 0; i < want.size(); ++i) {
+      if (!want[i].defined() || !got[i].defined()) continue;
+      if (const auto d = difference(got[i], want[i], tolerance_)) {
+        faults_.push_back(fmt::format("output {} {}", i, *d));
+      }
+    }
+    for (size_t i = before; i < faults_.size(); ++i) faults_[i] = how + ": " + faults_[i];
+    return got;
+  }
+
+  std::unique_ptr<Buffer> buffer(const ops::TensorType& type, Begin begin) const {
+    const size_t shift = begin == Begin::kOffPack ? graph::dtype_size(type.dtype) : 0;
+    return std::make_unique<Buffer>(type.bytes(), shift);
+  }
+
+  std::vector<Tensor> run_once(const Options& options) {
+    cuda::use_device(0);
+    const cuda::OwnedStream stream;
+    ops::CudaContext context;
+    context.stream = stream.get();
+    context.libraries = &libraries();
+    context.accumulate = options.start.defined();
+    std::vector<std::shared_ptr<Buffer>> in(request_.in.size()), out(request_.out.size());
+    for (size_t i = 0; i < in.size(); ++i) {
+      context.inputs.push_back(nullptr);
+      if (!request_.has_in(static_cast<int>(i))) continue;
+      in[i] = buffer(request_.in[i], options.begin);
+      copy_bytes(in[i]->bytes(), inputs_[i].bytes().data(), in[i]->size());
+      in[i]->upload(stream.get());
+      context.inputs[i] = in[i]->device();
+    }
+    for (size_t i = 0; i < out.size(); ++i) {
+      context.outputs.push_back(nullptr);
+      if (!request_.has_out(static_cast<int>(i))) continue;
+      out[i] = shared_input(options, static_cast<int>(i), in);
+      if (out[i] == nullptr) {
+        out[i] = buffer(request_.out[i], options.begin);
+        if (i == 0 && options.start.defined()) {
+          copy_bytes(out[i]->bytes(), options.start.bytes().data(), out[i]->size());
+        }
+        out[i]->upload(stream.get());
+      }
+      context.outputs[i] = out[i]->device();
+    }
+    const Buffer workspace(made_->workspace_bytes(), 0);
+    workspace.upload(stream.get());
+    context.workspace = workspace.device();
+    made_->launch(context);
+    workspace.download(stream.get());
+    for (const auto* buffers : {&in, &out}) {
+      for (const auto& each : *buffers) {
+        if (each != nullptr) each->download(stream.get());
+      }
+    }
+    cuda::synchronize(stream.get());
+    if (!workspace.intact()) faults_.push_back("writes past its workspace");
+    return results(in, out);
+  }
+
+  static std::shared_ptr<Buffer> shared_input(const Options& options, int output,
+                                              const std::vector<std::shared_ptr<Buffer>>& in) {
+    for (const auto& [to, from] : options.shared) {
+      if (to == output) return in[from];
+    }
+    return nullptr;
+  }
+
+  std::vector<Tensor> results(const std::vector<std::shared_ptr<Buffer>>& in,
+                              const std::vector<std::shared_ptr<Buffer>>& out) {
+    for (size_t i = 0; i < in.size(); ++i) {
+      if (in[i] == nullptr) continue;
+      if (!in[i]->intact()) faults_.push_back(fmt::format("writes around input {}", i));
+      const bool shared = std::find(out.begin(), out.end(), in[i]) != out.end();
+      if (!shared && in[i]->size() > 0 &&
+          std::memcmp(in[i]->bytes(), inputs_[i].bytes().data(), in[i]->size()) != 0) {
+        faults_.push_back(fmt::format("changes input {}", i));
+      }
+    }
+    std::vector<Tensor> tensors(out.size());
+    for (size_t i = 0; i < out.size(); ++i) {
+      if (out[i] == nullptr) continue;
+      if (!out[i]->intact()) faults_.push_back(fmt::format("writes around output {}", i));
+      tensors[i] = Tensor(request_.out[i].dtype, request_.out[i].shape());
+      copy_bytes(tensors[i].mutable_bytes().data(), out[i]->bytes(), out[i]->size());
+    }
+    return tensors;
+  }
+
+  const ops::KernelDef& kernel_;
+  const ops::KernelRequest& request_;
+  const std::vector<Tensor>& inputs_;
+  const std::vector<Tensor>& want_;
+  Tolerance tolerance_;
+  std::unique_ptr<ops::Kernel> made_;
+  std::vector<std::string> faults_;
+};
+
+// Those of the node that take its types.
+class Kernels {
+ public:
+  explicit Kernels(const ops::Node& node) : node_(node), request_(ops::KernelRequest::of(node)) {
+    request_.libraries = &libraries();
+  }
+  ops::KernelRequest& request() { return request_; }
+
+  std::vector<std::string> faults(const std::vector<Tensor>& inputs,
+                                  const std::vector<Tensor>& want, Tolerance tolerance,
+                                  std::set<std::string>& ran) const {
+    std::vector<std::string> faults;
+    for (const ops::KernelDef* kernel : found()) {
+      if (ops::declines(*kernel, request_)) continue;
+      ran.insert(kernel->name);
+      const auto add = [&](const std::string& fault) {
+        faults.push_back(fmt::format(
+            "{} of {} {}: {}", kernel->name, node_.op,
+            graph::dtype_name(request_.in.empty() ? request_.out[0].dtype : request_.in[0].dtype),
+            fault));
+      };
+      try {
+        Trial trial(*kernel, request_, inputs, want, tolerance);
+        for (const std::string& fault : trial.faults()) add(fault);
+      } catch (const std::exception& error) {
+        add(fmt::format("throws {}", error.what()));
+      }
+    }
+    return faults;
+  }
+
+  std::vector<const ops::KernelDef*> found() const {
+    return ops::KernelRegistry::get().find(node_.domain, node_.op, ops::Device::kCuda);
+  }
+
+ private:
+  const ops::Node& node_;
+  ops::KernelRequest request_;
+};
+
+std::vector<std::string> forward_faults(const OpCase& c, DType dtype, int64_t rows,
+                                        std::set<std::string>& ran) {
+  OpGraph exact = build(c, input_values(c, DType::kFloat64, rows));
+  OpGraph g = build(c, input_values(c, dtype, rows));
+  Kernels kernels(*g.node);
+  leave_accumulator_out(*g.node, g.inputs, kernels.request());
+  leave_accumulator_out(*exact.node, exact.inputs, kernels.request());
+  const std::vector<Tensor> want = ops::evaluate(*exact.node, exact.inputs);
+  std::vector<std::string> faults = kernels.faults(g.inputs, want, tolerance_for(c, dtype), ran);
+  for (std::string& fault : faults) {
+    if (rows >= 0) fault += fmt::format(" (with {} rows)", rows);
+  }
+  return faults;
+}
+
+std::vector<std::string> gradient_node_faults(const OpCase& c, DType dtype) {
+  std::vector<std::string> faults;
+  for_gradient_nodes(
+      c, dtype,
+      [&](const ops::Node& node, const std::vector<Tensor>& inputs,
+          const std::vector<Tensor>& outputs) {
+        Kernels kernels(node);
+        std::vector<Tensor> operands = inputs;
+        leave_accumulator_out(node, operands, kernels.request());
+        std::set<std::string> ran;
+        for (std::string& fault : kernels.faults(operands, outputs, tolerance_for(c, dtype), ran)) {
+          faults.push_back(std::move(fault));
+        }
+      });
+  return faults;
+}
+
+std::vector<std::string> cuda_faults(const OpCase& c, std::set<std::string>& ran) {
+  std::vector<std::string> faults;
+  const auto add = [&](const std::vector<std::string>& more) {
+    for (const std::string& fault : more) faults.push_back(c.claim + ": " + fault);
+  };
+  try {
+    std::set<std::string> in_double;
+    add(forward_faults(c, DType::kFloat64, -1, in_double));
+    add(forward_faults(c, DType::kFloat32, -1, ran));
+    if (c.batch && !c.fixed_rows) {
+      add(forward_faults(c, DType::kFloat32, kOtherRows, ran));
+      if (c.empty_batch) add(forward_faults(c, DType::kFloat32, 0, ran));
+    }
+    add(gradient_node_faults(c, DType::kFloat32));
+    add(gradient_node_faults(c, DType::kFloat64));
+  } catch (const std::exception& error) {
+    add({error.what()});
+  }
+  return faults;
+}
+
+std::vector<std::string> faults_of_some(const OpCase& c) {
+  std::set<std::string> ran;
+  return cuda_faults(c, ran);
+}
+
+// Before any test: check_op of this executable tries CUDA kernels.
+[[maybe_unused]] const bool cuda_is_tried = (other_faults = faults_of_some) != nullptr;
+
+}  // namespace
+
+void check_cuda(const OpCase& c) {
+  std::set<std::string> ran;
+  for (const std::string& fault : cuda_faults(c, ran)) ADD_FAILURE() << fault;
+  EXPECT_FALSE(ran.empty()) << c.claim << ": no CUDA kernel of " << c.op << " takes it";
+}
+
+std::string cuda_refusal(const OpCase& c, const std::string& name) {
+  const OpGraph g = build(c, input_values(c, DType::kFloat32, -1));
+  Kernels kernels(*g.node);
+  for (const ops::KernelDef* kernel : kernels.found()) {
+    if (kernel->name == name) return ops::declines(*kernel, kernels.request()).value_or("");
+  }
+  return fmt::format("there is no CUDA kernel {} of {}", name, c.op);
+}
+
+}  // namespace sardonyx::test
