@@ -1,8 +1,13 @@
-// The loops of the room, y[i] = f(a[i], b[i]; p, q), and the attributes that become p and q.
-// Private to ops/activation.
+// The loops of the room, y[i] = f(a[i], b[i]; p, q), the operators that are such a loop, and the
+// attributes that become p and q. Private to ops/activation.
 #pragma once
 
 #include <cstdint>
+#include <span>
+
+namespace sardonyx::graph {
+struct Node;
+}
 
 namespace sardonyx::ops::activation {
 
@@ -63,6 +68,23 @@ inline constexpr Parameter kThreshold = {"alpha", 1.0, "threshold"};
 
 // Gelu's string attribute: "none" by erf, "tanh" by tanh.
 inline constexpr const char* kApproximate = "approximate";
+
+struct Entry {
+  const char* domain;
+  const char* op;
+  Loop loop;
+  Parameter p = {}, q = {};
+};
+std::span<const Entry> entries();  // entries.cc
+
+struct Numbers {
+  double p = 0, q = 0;
+};
+// As the attributes say. Those of Clip are operands, so not these.
+Numbers numbers_of(const Entry& entry, const graph::Node& node);
+
+inline bool is_clip(Loop loop) { return loop == Loop::kClip || loop == Loop::kClipGrad; }
+inline bool is_gradient(Loop loop) { return loop >= Loop::kReluGrad; }
 
 // `y` may be `a` or `b`.
 template <class T>
