@@ -7,6 +7,7 @@
 
 #include "graph/support/error.h"
 #include "ops/core/mode.h"
+#include "passes/node_notices.h"
 #include "passes/pass.h"
 
 namespace sardonyx::passes {
@@ -32,6 +33,7 @@ class ModeApplier {
                      [&] { apply(*node); });
       });
     }
+    notices_.tell(context_);
     return !nodes.empty();
   }
 
@@ -52,7 +54,7 @@ class ModeApplier {
     ops::ModeSurroundings around;
     around.frozen = [&](const Value* value) { return is_frozen(value); };
     around.update = [&](Value* state, Value* next) { update(node, state, next); };
-    around.notice = [&](std::string line) { context_.notice(std::move(line)); };
+    around.notice = [&](const std::string& line) { notices_.add(node, line); };
     around.require_rows = [&](int64_t rows) {
       context_.least_rows = std::max(context_.least_rows, rows);
     };
@@ -96,6 +98,7 @@ class ModeApplier {
 
   Graph& graph_;
   PassContext& context_;
+  NodeNotices notices_;
   std::unordered_map<std::string, bool> frozen_;
 };
 

@@ -12,6 +12,7 @@
 #include "ops/core/infer.h"
 #include "ops/core/kernel.h"
 #include "passes/fold.h"
+#include "passes/node_notices.h"
 #include "passes/pass.h"
 
 namespace sardonyx::passes {
@@ -66,6 +67,7 @@ class Inferrer {
     std::vector<Node*> nodes;
     for (Node& node : graph_.nodes()) nodes.push_back(&node);
     for (Node* node : nodes) visit(*node);
+    notices_.tell(context_);
     if (stale_ == 0) return;
     context_.notice(
         fmt::format("{} declared shape{} in the file {} stale (own inference is used): {}", stale_,
@@ -129,6 +131,7 @@ class Inferrer {
     for (int i = 0; i < node.num_outputs(); ++i) {
       if (node.output(i) != nullptr) compare(node, *node.output(i), declared[i]);
     }
+    if (op.hint) notices_.add(node, op.hint(node));
     folder_.fold_shape_arithmetic(node);
   }
 
@@ -146,6 +149,7 @@ class Inferrer {
   graph::Graph& graph_;
   PassContext& context_;
   Folder folder_;
+  NodeNotices notices_;
   std::unordered_set<const Value*> faulty_;       // results of faulty nodes and what reads them
   std::unordered_set<std::string> faulty_names_;  // first results of nodes that were so before
   int stale_ = 0;

@@ -12,6 +12,7 @@
 
 #include "graph/names.h"
 #include "graph/support/error.h"
+#include "ops/core/infer.h"
 #include "ops/core/op.h"
 #include "passes/backward.h"
 #include "passes/globs.h"
@@ -51,6 +52,7 @@ class Marker {
     }
     if (context_.options.mode == Mode::kTrain && !context_.loss_sum.empty()) {
       refuse_none();
+      refuse_other_types();
       hint_at_copies();
     }
   }
@@ -265,6 +267,22 @@ class Marker {
     if (table.empty()) table = "\n  (the model holds no float tensors at all)";
     throw Error("nothing to train: no trainable parameter among the model's float tensors:{}",
                 table);
+  }
+
+  // An update is computed in the type of the loss.
+  void refuse_other_types() const {
+    const graph::DType dtype = graph_.find(context_.loss_sum)->type.dtype;
+    for (const ParameterRow& row : context_.parameters) {
+      if (row.role != Role::kTrainable || row.type.dtype == dtype) continue;
+      const graph::Use& use = graph_.find(row.name)->uses().front();
+      const bool wide = row.type.dtype == graph::DType::kFloat64 || dtype == graph::DType::kFloat64;
+      throw Error(
+          "parameter '{}' ({} of node {}) is {}, but the loss is computed in {}, and so are the "
+          "updates; export the model in {}, or leave it as it is with --freeze '{}'",
+          row.name, ops::input_label(*use.node, use.index), use.node->label(), row.type.str(),
+          graph::dtype_name(dtype), wide ? "one type, train in double with --dtype f64" : "float32",
+          row.name);
+    }
   }
 
   // Tied weights that an exporter tore apart look like this. Fresh networks hold many equal

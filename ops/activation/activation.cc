@@ -22,7 +22,7 @@
 //
 // Inputs   x of any shape; Clip: min, max of one element (optional)       Output  y like x
 // C1 x is floating (Clip takes integers too)    C2 x, y and dy of a gradient have one shape
-// C3 min and max have one element               C4 approximate is "none" or "tanh"
+// C3 min and max are numbers of the type of x    C4 approximate is "none" or "tanh"
 // Gradient where it reads y, and for LeakyRelu with alpha > 0, x may be overwritten. At a kink:
 //          Relu 0, LeakyRelu alpha, Clip 1 on its bounds, HardSwish that of x HardSigmoid(x) (0 at
 //          -3, 1 at 3). NaN stays NaN; a slope that vanishes at infinity is 0 there.
@@ -34,6 +34,7 @@
 #include "ops/core/gradient.h"
 #include "ops/core/infer.h"
 #include "ops/core/normalize.h"
+#include "ops/core/one_type.h"
 
 namespace sardonyx::ops {
 
@@ -97,6 +98,7 @@ void infer_gelu_grad(InferContext& c) {
 
 void require_bounds(const InferContext& c, int min, int max) {
   for (int i : {min, max}) {
+    require_type_of_number(c, i, 0, "C3");
     if (!c.has(i) || !c.type(i).is_static()) continue;
     c.require(c.type(i).numel() == 1, "C3", "bound {} has type {}, expected one element",
               i == min ? "min" : "max", c.type(i).str());

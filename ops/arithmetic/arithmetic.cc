@@ -21,6 +21,7 @@
 #include "ops/core/gradient.h"
 #include "ops/core/infer.h"
 #include "ops/core/normalize.h"
+#include "ops/core/one_type.h"
 
 namespace sardonyx::ops {
 
@@ -36,15 +37,8 @@ const AttributeDef kLegacyAttribute = {
 
 // --- Shape
 
-void require_one_type(const InferContext& c) {
-  for (int i = 1; i < c.num_inputs(); ++i) {
-    c.require(c.dtype(i) == c.dtype(0), "C2", "input {} has type {}, but input 0 has type {}", i,
-              c.type(i).str(), c.type(0).str());
-  }
-}
-
 void infer_numbers(InferContext& c) {
-  require_one_type(c);
+  require_one_type(c, 0, c.num_inputs() - 1, "C2");
   require_numbers(c, 0, "C2");
   infer_broadcast(c, c.dtype(0), 0, c.num_inputs() - 1, "C1");
 }

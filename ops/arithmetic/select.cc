@@ -19,6 +19,7 @@
 #include "ops/core/gradient.h"
 #include "ops/core/infer.h"
 #include "ops/core/normalize.h"
+#include "ops/core/one_type.h"
 
 namespace sardonyx::ops {
 
@@ -35,9 +36,8 @@ void normalize_prelu(NormalizeContext& c) {
 void infer_extremum(InferContext& c) {
   for (int i = 0; i < c.num_inputs(); ++i) {
     require_numbers(c, i, "C2");
-    c.require(c.dtype(i) == c.dtype(0), "C2", "input {} has type {}, but input 0 has type {}", i,
-              c.type(i).str(), c.type(0).str());
   }
+  require_one_type(c, 0, c.num_inputs() - 1, "C2");
   infer_broadcast(c, c.dtype(0), 0, c.num_inputs() - 1, "C1");
 }
 

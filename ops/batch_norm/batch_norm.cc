@@ -9,6 +9,8 @@
 // Outputs  y   running_mean, running_var (training form only; with stored statistics mean and var)
 // C1 x is floating with at least one axis   C2 scale, bias, mean and var have one axis of C entries
 // C3 spatial is 1, or x has at most two axes   C4 training: more than one value per channel
+// C5 scale and bias are of one type, mean and var are of one   C6 epsilon is finite and at least 0
+// C7 training: momentum is from 0 to 1
 // Gradient with stored statistics (reads x for scale and bias only; mean and var are constants):
 //          dx = BatchNormGradData(dy, scale, var)
 //          dbias, dscale = BatchNormGradSums(dy, x, mean, var)
@@ -21,11 +23,13 @@
 #include "graph/names.h"
 #include "ops/batch_norm/geometry.h"
 #include "ops/core/elementwise.h"
+#include "ops/core/epsilon.h"
 #include "ops/core/gradient.h"
 #include "ops/core/infer.h"
 #include "ops/core/inference_form.h"
 #include "ops/core/mode.h"
 #include "ops/core/normalize.h"
+#include "ops/core/one_type.h"
 #include "ops/registry.h"
 
 namespace sardonyx::ops {
@@ -88,6 +92,9 @@ void infer_batch_norm(InferContext& context) {
                     kNames[slot], context.node().input(slot)->name, type.str(),
                     channels.known() ? std::to_string(channels.value) : "unknown", x.str());
   }
+  require_type_of(context, kBias, kScale, "C5");
+  require_type_of(context, kVar, kMean, "C5");
+  require_epsilon(context, "C6");
   infer_same(context);
   context.set(1, context.type(kMean));
   context.set(2, context.type(kVar));
@@ -159,17 +166,39 @@ void check_count(ModeContext& mode) {
       x.str(), node.input(kScale)->name, node.input(kBias)->name);
 }
 
+constexpr const char* kMeaning = "(in ONNX the share of the old running value)";
+
+// Outside 0 to 1 a running variance may fall below 0, and beyond -1 and 1 all of them grow without
+// bound.
+void require_momentum(const Node& node, double momentum) {
+  if (momentum >= 0 && momentum <= 1) return;
+  throw ConstraintError(
+      "C7",
+      "attribute 'momentum' is {:.4g}, expected 0 to 1 {}: the running statistics would be no "
+      "averages of those of the batches, and evaluation would mean nothing; write the momentum "
+      "that was meant into the file (0.9 is usual), or freeze its scale '{}' and bias '{}' to use "
+      "the stored statistics",
+      momentum, kMeaning, node.input(kScale)->name, node.input(kBias)->name);
+}
+
 void notice_momentum(ModeContext& mode, double momentum) {
-  if (momentum >= 1) {
-    mode.notice(
-        fmt::format("BatchNormalization with momentum {:.4g}: the running statistics never move, "
-                    "evaluation uses those of the file",
-                    momentum));
+  if (momentum == 1) {
+    mode.notice(fmt::format(
+        "attribute 'momentum' is 1 {}: the running statistics never move, evaluation uses those of "
+        "the file; if they shall follow the data, write a smaller one into the file (0.9 is usual)",
+        kMeaning));
+  } else if (momentum == 0) {
+    mode.notice(fmt::format(
+        "attribute 'momentum' is 0 {}: the running statistics are those of the last micro-batch, "
+        "evaluation uses nothing older; if they shall be averages, write a larger one into the "
+        "file (0.9 is usual)",
+        kMeaning));
   } else if (momentum < 0.5) {
     mode.notice(
-        fmt::format("BatchNormalization with momentum {:.4g}, in ONNX the share of the old running "
-                    "value: the statistics follow the last batches; was {:.4g} meant?",
-                    momentum, 1 - momentum));
+        fmt::format("attribute 'momentum' is {:.4g} {}: the running statistics follow the last "
+                    "batches; if {:.4g} "
+                    "was meant as the share of the new one, write {:.4g} into the file",
+                    momentum, kMeaning, momentum, 1 - momentum));
   }
 }
 
@@ -180,6 +209,7 @@ void use_batch(ModeContext& mode) {
   OpBuilder& b = mode.b();
   const std::string name = node.output(0)->name;
   const double momentum = node.get_float("momentum", kDefaultMomentum);
+  require_momentum(node, momentum);
   notice_momentum(mode, momentum);
   Value* sums = b.own("BatchNormSums", {node.input(kX)}, {}, name + "/sums");
   const Node* moments =
@@ -248,6 +278,7 @@ void register_batch_norm(OpRegistry& ops) {
       {"spatial", "int, default 1: 0 (opset 7 and below) is for two axes only"}};
   op.normalize = normalize_batch_norm;
   op.infer = infer_batch_norm;
+  op.hint = hint_at_epsilon;
   op.gradient = gradient(gradient_with_stored);
   op.batch = batch_norm::rows_of_first;
   op.cheap = true;

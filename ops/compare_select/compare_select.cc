@@ -16,6 +16,7 @@
 #include "ops/core/gradient.h"
 #include "ops/core/infer.h"
 #include "ops/core/normalize.h"
+#include "ops/core/one_type.h"
 
 namespace sardonyx::ops {
 
@@ -29,14 +30,8 @@ const AttributeDef kLegacyAttribute = {
 
 // --- Shape
 
-void require_one_type(const InferContext& c, int first) {
-  c.require(c.dtype(first + 1) == c.dtype(first), "C2",
-            "input {} has type {}, but input {} has type {}", first + 1, c.type(first + 1).str(),
-            first, c.type(first).str());
-}
-
 void infer_comparison(InferContext& c) {
-  require_one_type(c, 0);
+  require_one_type(c, 0, 1, "C2");
   if (c.dtype(0) != DType::kBool || c.node().op != "Equal") require_numbers(c, 0, "C2");
   infer_broadcast(c, DType::kBool, 0, 1, "C1");
 }
@@ -52,7 +47,7 @@ void infer_logic(InferContext& c) {
 void infer_where(InferContext& c) {
   c.require(c.dtype(0) == DType::kBool, "C3", "the condition is {}, expected bool",
             graph::dtype_name(c.dtype(0)));
-  require_one_type(c, 1);
+  require_one_type(c, 1, 2, "C2");
   infer_broadcast(c, c.dtype(1), 0, 2, "C1");
 }
 

@@ -22,6 +22,7 @@
 #include "ops/core/gradient.h"
 #include "ops/core/infer.h"
 #include "ops/core/normalize.h"
+#include "ops/core/one_type.h"
 #include "ops/core/sizes.h"
 
 namespace sardonyx::ops {
@@ -79,8 +80,7 @@ void require_same_size(const InferContext& c, int input, int axis, const Dim& fo
 void infer_concat(InferContext& c) {
   c.require(c.node().has("axis"), "C1", "attribute 'axis' is required");
   for (int i = 0; i < c.num_inputs(); ++i) {
-    c.require(c.dtype(i) == c.dtype(0), "C2", "input {} has type {}, input 0 {}", i,
-              c.type(i).str(), c.type(0).str());
+    require_type_of(c, i, 0, "C2");
     if (c.rank(i) < 0) return c.set_unranked(0, c.dtype(0));
     c.require(c.rank(i) == c.rank(0), "C2", "input {} has type {}, input 0 {}", i, c.type(i).str(),
               c.type(0).str());

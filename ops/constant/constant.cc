@@ -20,6 +20,7 @@
 #include "ops/core/constraint.h"
 #include "ops/core/infer.h"
 #include "ops/core/normalize.h"
+#include "ops/core/one_type.h"
 
 namespace sardonyx::ops {
 
@@ -107,13 +108,11 @@ int64_t range_length(const Tensor& start, const Tensor& limit, const Tensor& del
 }
 
 void infer_range(InferContext& c) {
-  const char* names[] = {"start", "limit", "delta"};
+  require_one_type(c, 0, 2, "C4");
   bool known = true;
   for (int i = 0; i < 3; ++i) {
-    c.require(c.dtype(i) == c.dtype(0), "C4", "{} has type {}, start {}", names[i], c.type(i).str(),
-              c.type(0).str());
     c.require(!c.type(i).is_static() || c.type(i).numel() == 1, "C4",
-              "{} has type {}, expected one element", names[i], c.type(i).str());
+              "{} is {}, expected one element", input_label(c.node(), i), c.type(i).str());
     known = known && c.known_ints(i).has_value();
   }
   if (!known) return c.set(0, c.dtype(0), {Dim()});

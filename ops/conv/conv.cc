@@ -16,7 +16,9 @@
 #include "ops/conv/conv.h"
 
 #include "ops/conv/conv_shape.h"
+#include "ops/core/elementwise.h"
 #include "ops/core/gradient.h"
+#include "ops/core/one_type.h"
 #include "ops/core/sizes.h"
 #include "ops/registry.h"
 
@@ -60,10 +62,8 @@ ConvGeometry ConvGeometry::grad_filter(const KernelRequest& r) {
 }
 
 void require_float(const InferContext& c, int i) {
-  c.require(graph::is_floating(c.dtype(i)), "C6", "input {} has type {}, expected a float type", i,
-            graph::dtype_name(c.dtype(i)));
-  c.require(c.dtype(i) == c.dtype(0), "C6", "input {} has type {}, but input 0 has {}", i,
-            graph::dtype_name(c.dtype(i)), graph::dtype_name(c.dtype(0)));
+  require_floating(c, i, "C6");
+  require_type_of(c, i, 0, "C6");
 }
 
 int64_t checked_groups(const InferContext& c) {

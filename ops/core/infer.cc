@@ -2,6 +2,8 @@
 
 #include <unordered_set>
 
+#include "graph/support/text.h"
+
 namespace sardonyx::ops {
 
 namespace {
@@ -58,6 +60,11 @@ void check_size(const Value* value) {
 }
 
 }  // namespace
+
+std::string input_label(const Node& node, int i) {
+  return fmt::format("input {}{} {}", i, port_name(node, i),
+                     support::in_quotes(node.input(i)->name));
+}
 
 const TensorType& InferContext::type(int i) const {
   const Value* value = node_.input(i);

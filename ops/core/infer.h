@@ -62,6 +62,9 @@ class InferContext {
   Node& node_;
 };
 
+// "input 1 (scale) 'bn.weight'", of an input that is there.
+std::string input_label(const Node& node, int i);
+
 // Runs the shape rule of `node` and stores the output types. Throws Error when the elements of an
 // operand can't be counted, or an output would need more than 1 TiB. Errors gain "while inferring
 // shapes of node ...".

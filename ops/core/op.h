@@ -114,6 +114,8 @@ struct OpDef {
   // Output types from input types and constant inputs. Unknown dimensions (-1) propagate, they are
   // no error.
   std::function<void(InferContext&)> infer;
+  // What the user should know about a node that runs as it stands; null or empty: nothing.
+  std::function<std::string(const Node&)> hint;
   Gradient gradient;
   // Role of output `slot`; null: kCouples for all.
   std::function<BatchRole(const Node&, int slot)> batch;

@@ -19,6 +19,7 @@
 #include "ops/core/constraint.h"
 #include "ops/core/gradient.h"
 #include "ops/core/infer.h"
+#include "ops/core/one_type.h"
 #include "ops/cross_entropy/gradients.h"
 
 namespace sardonyx::ops {
@@ -77,10 +78,11 @@ std::optional<std::vector<Dim>> infer_labels(InferContext& context) {
                     labels.str(), x.str(), graph::shape_str(expected));
   }
   if (context.has(2)) {
+    require_type_of(context, 2, 0, "C4");
     const TensorType& weights = context.type(2);
     const Dim classes = x.dims[1];
     context.require(
-        weights.dtype == x.dtype && (!weights.ranked || weights.rank() == 1) &&
+        (!weights.ranked || weights.rank() == 1) &&
             (!weights.is_static() || !classes.known() || weights.dims[0].value == classes.value),
         "C4", "class weights {} don't fit scores {}: expected one for each class", weights.str(),
         x.str());

@@ -16,6 +16,7 @@
 #include "ops/core/axes.h"
 #include "ops/core/gradient.h"
 #include "ops/core/normalize.h"
+#include "ops/core/one_type.h"
 #include "ops/gather_scatter/gather_scatter.h"
 
 namespace sardonyx::ops {
@@ -33,8 +34,7 @@ std::string reduction_of(const Node& node) { return node.get_string("reduction",
 
 void require_operands(const InferContext& c) {
   require_indices(c, 1);
-  c.require(c.dtype(2) == c.dtype(0), "C2", "updates have type {}, the data {}", c.type(2).str(),
-            c.type(0).str());
+  require_type_of(c, 2, 0, "C2");
   const std::string reduction = reduction_of(c.node());
   for (const char* known : {"none", "add", "mul", "max", "min"}) {
     if (reduction == known) return;

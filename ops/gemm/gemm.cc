@@ -2,7 +2,7 @@
 //
 // Inputs   a [M,K] or [K,M]   b [K,N] or [N,K]   c broadcast to [M,N] (optional)   Output  y [M,N]
 // G1 a and b have 2 axes      G2 the inner sizes agree      G3 c broadcasts to [M,N]
-// G4 floating elements (integer products are refused)       beta 0: c is never read
+// G4 one floating type (integer products are refused)       beta 0: c is never read
 // Gradient da, db = Gemm of dy and the other one with the flags that undo the transposes
 //          db = GemmGradWeight(a, dy) where a isn't transposed: the sum runs over the batch
 //          dc = beta * dy summed over the broadcast axes; GemmGradBias where that is the rows
@@ -18,8 +18,10 @@
 
 #include <algorithm>
 
+#include "ops/core/elementwise.h"
 #include "ops/core/gradient.h"
 #include "ops/core/infer.h"
+#include "ops/core/one_type.h"
 #include "ops/gemm/matmul.h"
 
 namespace sardonyx::ops {
@@ -37,9 +39,8 @@ bool known_and_differ(const Dim& a, const Dim& b) {
 
 void infer_gemm(InferContext& context) {
   const DType dtype = context.dtype(0);
-  context.require(graph::is_floating(dtype) && context.dtype(1) == dtype, "G4",
-                  "a has elements {}, b {}; only products of equal floating types are supported",
-                  graph::dtype_name(dtype), graph::dtype_name(context.dtype(1)));
+  require_floating(context, 0, "G4");
+  require_one_type(context, 0, 2, "G4");
   for (int i : {0, 1}) {
     context.require(context.rank(i) < 0 || context.rank(i) == 2, "G1",
                     "{} must be a matrix, found {}", i == 0 ? "a" : "b", context.type(i).str());

@@ -12,8 +12,10 @@
 
 #include <algorithm>
 
+#include "ops/core/elementwise.h"
 #include "ops/core/gradient.h"
 #include "ops/core/infer.h"
+#include "ops/core/one_type.h"
 #include "ops/gemm/gemm.h"
 
 namespace sardonyx::ops::gemm {
@@ -39,9 +41,8 @@ bool broadcast(const Dim& a, const Dim& b, Dim& result) {
 
 void infer_matmul(InferContext& context) {
   const DType dtype = context.dtype(0);
-  context.require(graph::is_floating(dtype) && context.dtype(1) == dtype, "M4",
-                  "a has elements {}, b {}; only products of equal floating types are supported",
-                  graph::dtype_name(dtype), graph::dtype_name(context.dtype(1)));
+  require_floating(context, 0, "M4");
+  require_one_type(context, 0, 1, "M4");
   if (context.rank(0) < 0 || context.rank(1) < 0) return context.set_unranked(0, dtype);
   std::vector<Dim> a = context.dims(0), b = context.dims(1);
   context.require(!a.empty() && !b.empty(), "M1", "a is {}, b is {}: scalars have no product here",

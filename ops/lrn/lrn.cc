@@ -3,11 +3,13 @@
 // k runs over the `size` channels around c, c - (size-1)/2 to c + size/2, as far as they exist.
 // Inputs   x [N,C,...]                                           Output  y, the shape of x
 // L1 floating elements     L2 x has a batch and channels     L3 size >= 1
+// L4 bias is finite and at least 0
 // Gradient dx = LrnGrad(x, dy), which computes d again
 //             = dy d^-beta - 2 alpha beta / size * x * sum of dy x d^(-beta-1) over the k that see
 //             c
 // Source   ONNX LRN-1, LRN-13
 #include "ops/core/elementwise.h"
+#include "ops/core/epsilon.h"
 #include "ops/core/gradient.h"
 #include "ops/core/infer.h"
 
@@ -32,6 +34,7 @@ void require_operand(const InferContext& c) {
             c.type(0).str());
   const int64_t size = c.node().get_int("size", 0);
   c.require(size >= 1, "L3", "size is {}, expected at least 1", size);
+  require_epsilon(c, "L4", "bias");
 }
 
 void infer_lrn(InferContext& c) {
@@ -64,6 +67,7 @@ void register_lrn(OpRegistry& ops) {
   op.attributes = kAttributes;
   op.infer = infer_lrn;
   op.gradient = gradient(lrn_gradient);
+  op.hint = [](const Node& node) { return hint_at_zero(node, "bias", 1); };
   op.batch = rows;
   ops.add(std::move(op));
 

@@ -9,6 +9,7 @@
 // N1 x, scale, bias are of one floating type       N2 axis in range; channels need two axes or more
 // N3 num_groups >= 1 and C mod num_groups = 0      N4 scale fits, and bias is as scale
 // N5 stash_type is float or double where mean or inv_std_dev is read
+// N6 epsilon is finite and at least 0
 // Private  per_group = 1: scale and bias [num_groups], as below opset 21.
 //          A scale that is 1 along its last axes is spread over them.
 // Gradient dx = NormGradData(x, scale, dy, dmean, dinv)   dscale = NormGradScale(x, dy)
@@ -24,9 +25,11 @@
 
 #include "ops/core/axes.h"
 #include "ops/core/elementwise.h"
+#include "ops/core/epsilon.h"
 #include "ops/core/gradient.h"
 #include "ops/core/infer.h"
 #include "ops/core/normalize.h"
+#include "ops/core/one_type.h"
 
 namespace sardonyx::ops {
 
@@ -100,11 +103,8 @@ void normalize_layer(NormalizeContext& c) {
 
 void require_types(const InferContext& c, int inputs) {
   require_floating(c, 0, "N1");
-  for (int i = 1; i < inputs; ++i) {
-    if (!c.has(i) || c.dtype(i) == c.dtype(0)) continue;
-    c.fail("N1", "input {} is {}, but x is {}", i, graph::dtype_name(c.dtype(i)),
-           graph::dtype_name(c.dtype(0)));
-  }
+  require_one_type(c, 0, inputs - 1, "N1");
+  require_epsilon(c, "N6");
 }
 
 // Scale may be 1 along its last axes only: there it is spread. `x`: the normalised axes.
@@ -305,6 +305,7 @@ OpDef forward_op(const char* name, const char* doc, std::vector<int> since) {
   op.outputs = {{"y"}};
   op.attributes = {kEpsilon};
   op.gradient = gradient(norm_gradient);
+  op.hint = hint_at_epsilon;
   op.batch = rows_behind;
   op.parameter_slot = norm_slot;
   return op;

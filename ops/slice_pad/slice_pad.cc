@@ -30,6 +30,7 @@
 #include "ops/core/gradient.h"
 #include "ops/core/infer.h"
 #include "ops/core/normalize.h"
+#include "ops/core/one_type.h"
 
 namespace sardonyx::ops {
 
@@ -147,8 +148,7 @@ void require_fill(const InferContext& c) {
   if (!c.has(2)) return;
   const TensorType& type = c.type(2);
   c.require(!type.is_static() || type.numel() == 1, "C6", "constant_value has type {}", type.str());
-  c.require(type.dtype == c.dtype(0) || c.constant(2) != nullptr, "C6",
-            "constant_value has type {}, the input {}", type.str(), c.type(0).str());
+  require_type_of_number(c, 2, 0, "C6");
 }
 
 Dim padded(const InferContext& c, const Dim& dim, const PadAxis& axis, PadMode mode, int i) {

@@ -387,5 +387,12 @@ TEST(Activation, the_batch_symbol_is_kept) {
   EXPECT_EQ(inferred_type(c), "float[N:3,4]");
 }
 
+TEST(Activation, c3_refuses_bounds_of_another_type) {
+  const OpCase c = {.op = "Clip", .inputs = {random({2}), given(ints({}, {0}))}};
+  EXPECT_NE(infer_error(c).find("C3: input 1 (min) 'x1' is int64[], but input 0 (X) 'x0' is "
+                                "float[2]: "),
+            std::string::npos);
+}
+
 }  // namespace
 }  // namespace sardonyx::test

@@ -193,7 +193,7 @@ TEST(ArithmeticSelect, select_c1_rejects_shapes_that_do_not_broadcast) {
 
 TEST(ArithmeticSelect, select_c2_rejects_mixed_types_and_booleans) {
   EXPECT_NE(infer_error(of("Max", {random({2}), given(ints({2}, {1, 2}))}))
-                .find("C2: input 1 has type int64[2], but input 0 has type float[2]"),
+                .find("C2: input 1 (data) 'x1' is int64[2], but input 0 (data) 'x0' is float[2]: "),
             std::string::npos);
   EXPECT_NE(infer_error(of("Min", {given(bools({1}, {true}))}))
                 .find("C2: input 0 is bool, expected numbers"),

@@ -352,8 +352,9 @@ TEST(Arithmetic, arithmetic_c1_rejects_shapes_that_do_not_broadcast) {
 
 TEST(Arithmetic, arithmetic_c2_rejects_mixed_types) {
   EXPECT_EQ(infer_error(binary("add_ty", "Add", random({2}), given(ints({2}, {1, 2})))),
-            "C2: input 1 has type int64[2], but input 0 has type float[2]\n  while inferring "
-            "shapes of node add_ty (Add)");
+            "C2: input 1 (B) 'x1' is int64[2], but input 0 (A) 'x0' is float[2]: both must have "
+            "one element type; cast one of them, or export the model in one type\n  while "
+            "inferring shapes of node add_ty (Add)");
   EXPECT_NE(infer_error(binary("b", "Mul", given(bools({1}, {true})), given(bools({1}, {true}))))
                 .find("C2: input 0 is bool, expected numbers"),
             std::string::npos);

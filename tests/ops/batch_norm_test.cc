@@ -486,16 +486,80 @@ TEST(BatchNorm, c4_refuses_one_value_per_channel_in_training) {
 }
 
 TEST(BatchNorm, an_unusual_momentum_gets_a_notice) {
+  const auto notice = [](double momentum) {
+    Fixture f = fixture({2, 3, 4});
+    f.node->attributes["momentum"] = momentum;
+    return apply_mode(f, true).notices.at(0);
+  };
+  EXPECT_EQ(notice(0.1),
+            "attribute 'momentum' is 0.1 (in ONNX the share of the old running value): the running "
+            "statistics follow the last batches; if 0.1 was meant as the share of the new one, "
+            "write 0.9 into the file");
+  EXPECT_EQ(notice(0),
+            "attribute 'momentum' is 0 (in ONNX the share of the old running value): the running "
+            "statistics are those of the last micro-batch, evaluation uses nothing older; if they "
+            "shall be averages, write a larger one into the file (0.9 is usual)");
+  EXPECT_EQ(notice(1),
+            "attribute 'momentum' is 1 (in ONNX the share of the old running value): the running "
+            "statistics never move, evaluation uses those of the file; if they shall follow the "
+            "data, write a smaller one into the file (0.9 is usual)");
+}
+
+TEST(BatchNorm, c7_refuses_a_momentum_outside_0_to_1_where_statistics_move) {
+  for (const double momentum : {2.0, -1.0, std::nan(""), HUGE_VAL}) {
+    Fixture f = fixture({2, 3, 4});
+    f.node->attributes["momentum"] = momentum;
+    try {
+      apply_mode(f, true);
+      ADD_FAILURE() << momentum;
+    } catch (const ops::ConstraintError& error) {
+      EXPECT_EQ(error.constraint(), "C7");
+      EXPECT_EQ(error.what(),
+                fmt::format("attribute 'momentum' is {:.4g}, expected 0 to 1 (in ONNX the share of "
+                            "the old running value): the running statistics would be no averages "
+                            "of those of the batches, and evaluation would mean nothing; write "
+                            "the momentum that was meant into the file (0.9 is usual), or freeze "
+                            "its scale 's' and bias 'b' to use the stored statistics",
+                            momentum));
+    }
+    Fixture frozen = fixture({2, 3, 4});
+    frozen.node->attributes["momentum"] = momentum;
+    EXPECT_TRUE(apply_mode(frozen, true, false, {"s", "b"}).notices.empty());
+  }
+}
+
+TEST(BatchNorm, c5_refuses_scale_and_bias_or_mean_and_var_of_two_types) {
+  const OpInput integers = given(ints({2}, {1, 1}));
+  for (const int slot : {1, 2, 3, 4}) {
+    OpCase c = stored({2, 2});
+    c.inputs[slot] = integers;
+    EXPECT_NE(fault(c), "") << slot;
+  }
   Fixture f = fixture({2, 3, 4});
-  f.node->attributes["momentum"] = 0.1;
-  EXPECT_EQ(apply_mode(f, true).notices,
-            (std::vector<std::string>{
-                "BatchNormalization with momentum 0.1, in ONNX the share of the old running value: "
-                "the statistics follow the last batches; was 0.9 meant?"}));
-  Fixture still = fixture({2, 3, 4});
-  still.node->attributes["momentum"] = 1.0;
-  EXPECT_EQ(apply_mode(still, true).notices.at(0).substr(0, 36),
-            "BatchNormalization with momentum 1: ");
+  f.node->input(1)->type.dtype = ops::DType::kFloat64;
+  try {
+    ops::infer_node(*f.node);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(
+        std::string(error.what()),
+        "input 2 (bias) 'b' is float[3], but input 1 (scale) 's' is double[3]: both must have "
+        "one element type; cast one of them, or export the model in one type\n  while "
+        "inferring shapes of node bn (BatchNormalization)");
+  }
+}
+
+TEST(BatchNorm, c6_refuses_an_epsilon_that_is_no_distance_from_zero) {
+  OpCase c = stored({2, 2});
+  c.attributes = {{"epsilon", -1e-5}};
+  EXPECT_EQ(fault(c),
+            "C6: attribute 'epsilon' is -1e-05, expected a finite number above 0: where what it is "
+            "added to is below 1e-05, the sum is negative, and the result not a number; write the "
+            "number that was meant into the file");
+  c.attributes = {{"epsilon", HUGE_VAL}};
+  EXPECT_EQ(fault(c),
+            "C6: attribute 'epsilon' is inf, expected a finite number above 0: everything is "
+            "divided by infinity; write the number that was meant into the file");
 }
 
 TEST(BatchNorm, a_saved_file_is_in_inference_form) {

@@ -129,7 +129,7 @@ TEST(CompareSelect, compare_select_c1_rejects_shapes_that_do_not_broadcast) {
 
 TEST(CompareSelect, compare_select_c2_rejects_mixed_and_wrong_types) {
   EXPECT_NE(infer_error(binary("Less", random({2}), given(ints({2}, {1, 2})), {}))
-                .find("C2: input 1 has type int64[2], but input 0 has type float[2]"),
+                .find("C2: input 1 (B) 'x1' is int64[2], but input 0 (A) 'x0' is float[2]: "),
             std::string::npos);
   const OpInput flag = given(bools({1}, {true}));
   EXPECT_NE(infer_error(binary("Less", flag, flag, {})).find("C2: input 0 is bool, expected num"),

@@ -130,7 +130,7 @@ TEST(Range, counts_up_and_down_to_the_limit) {
 TEST(Range, c4_rejects_mixed_types_and_no_step) {
   EXPECT_NE(infer_error(range(Tensor::scalar<int64_t>(0), Tensor::scalar<float>(3),
                               Tensor::scalar<int64_t>(1)))
-                .find("C4: limit has type float[], start int64[]"),
+                .find("C4: input 1 (limit) 'x1' is float[], but input 0 (start) 'x0' is int64[]: "),
             std::string::npos);
   EXPECT_NE(infer_error(
                 range(Tensor::scalar<float>(0), Tensor::scalar<float>(3), Tensor::scalar<float>(0)))

@@ -145,7 +145,7 @@ TEST(Conv, conv_c6_rejects_integers) {
   OpCase c;
   c.op = "Conv";
   c.inputs = {given(ints({1, 1, 2}, {1, 2})), given(ints({1, 1, 1}, {1}))};
-  expect_holds(infer_error(c), {"C6: input 0 has type int64"});
+  expect_holds(infer_error(c), {"C6: input 0 is int64, expected a floating type"});
 }
 
 TEST(Conv, window_rules_name_the_attribute) {

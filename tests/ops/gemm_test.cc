@@ -132,9 +132,21 @@ TEST(Gemm, g3_rejects_c_that_would_widen_the_product) {
 
 TEST(Gemm, g4_refuses_integers) {
   const OpInput a = given(ints({1, 1}, {2}));
-  EXPECT_NE(infer_error(gemm("integers", {a, a})).find("G4: a has elements int64, b int64"),
+  EXPECT_NE(
+      infer_error(gemm("integers", {a, a})).find("G4: input 0 is int64, expected a floating type"),
+      std::string::npos);
+  EXPECT_NE(
+      infer_error(matmul("integers", a, a)).find("M4: input 0 is int64, expected a floating type"),
+      std::string::npos);
+}
+
+TEST(Gemm, g4_and_m4_refuse_mixed_types) {
+  const OpInput a = random({1, 1}), i = given(ints({1}, {2}));
+  EXPECT_NE(infer_error(gemm("mixed", {a, a, i}))
+                .find("G4: input 2 (c) 'x2' is int64[1], but input 0 (a) 'x0' is float[1,1]: "),
             std::string::npos);
-  EXPECT_NE(infer_error(matmul("integers", a, a)).find("M4: a has elements int64"),
+  EXPECT_NE(infer_error(matmul("mixed", a, i))
+                .find("M4: input 1 (b) 'x1' is int64[1], but input 0 (a) 'x0' is float[1,1]: "),
             std::string::npos);
 }
 

@@ -75,5 +75,14 @@ TEST(Lrn, l3_rejects_windows_without_channels) {
             std::string::npos);
 }
 
+TEST(Lrn, l4_rejects_a_bias_below_zero) {
+  const std::string error =
+      infer_error(lrn(random({1, 3}), {{"size", int64_t{1}}, {"bias", -0.5}}));
+  EXPECT_NE(error.find("L4: attribute 'bias' is -0.5, expected a finite number above 0: where what "
+                       "it is added to is below 0.5, the sum is negative"),
+            std::string::npos)
+      << error;
+}
+
 }  // namespace
 }  // namespace sardonyx::test

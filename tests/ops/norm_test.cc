@@ -323,7 +323,7 @@ TEST(Norm, n1_rejects_integers_and_mixed_types) {
   EXPECT_TRUE(fails(on("RMSNormalization", given(ints({2}, {1, 2})), random({2}), left_out()),
                     "N1: input 0 is int64"));
   EXPECT_TRUE(fails(on("RMSNormalization", random({2}), given(ints({2}, {1, 2})), left_out()),
-                    "N1: input 1 is int64, but x is float"));
+                    "N1: input 1 (scale) 'x1' is int64[2], but input 0 (x) 'x0' is float[2]: "));
 }
 
 TEST(Norm, n2_rejects_axes_out_of_range) {
@@ -359,6 +359,18 @@ TEST(Norm, n5_rejects_statistics_in_half_precision) {
   EXPECT_EQ(infer_error(c), "");
   c.num_outputs = 2;
   EXPECT_TRUE(fails(c, "N5: stash_type is 10, expected 1 (float) or 11 (double)"));
+}
+
+TEST(Norm, n6_rejects_an_epsilon_that_is_no_distance_from_zero) {
+  for (const char* op : {"LayerNormalization", "GroupNormalization", "InstanceNormalization"}) {
+    EXPECT_TRUE(fails(on(op, random({2, 3}), random({3}), random({3}),
+                         {{"epsilon", -1e-5}, {"num_groups", int64_t{1}}}),
+                      "N6: attribute 'epsilon' is -1e-05, expected a finite number above 0: "));
+  }
+  EXPECT_TRUE(fails(
+      on("RMSNormalization", random({2, 3}), random({3}), left_out(), {{"epsilon", std::nan("")}}),
+      "N6: attribute 'epsilon' is nan, expected a finite number above 0: every "
+      "result is not a number; write the number that was meant into the file"));
 }
 
 }  // namespace

@@ -1,0 +1,17 @@
+// Inputs that the operator's definition binds to one element type.
+#pragma once
+
+#include "ops/core/infer.h"
+
+namespace sardonyx::ops {
+
+// Throw ConstraintError unless, as far as they are there, input `input` has the element type of
+// input `like`; inputs first .. last have one.
+void require_type_of(const InferContext& context, int input, int like, const char* constraint);
+void require_one_type(const InferContext& context, int first, int last, const char* constraint);
+// The same as require_type_of, for a number that older opsets say in an attribute: normalisation
+// writes those as float, whatever the type of `like`, and the kernels read every type.
+void require_type_of_number(const InferContext& context, int input, int like,
+                            const char* constraint);
+
+}  // namespace sardonyx::ops
