@@ -115,6 +115,7 @@ void save_model(const Model& model, const std::vector<NewValue>& values, const f
   SavePlan plan(model, external);
   for (const NewValue& value : values) plan.add(value);
   for (const NodeEdit& change : options.node_edits) plan.add(change);
+  for (const std::string& name : options.dropped_initializers) plan.drop_initializer(name);
   FileEdit& edit = plan.finish();
   const auto originals =
       itself ? ExternalFiles::Originals::kOverwrite : ExternalFiles::Originals::kKeep;
@@ -125,6 +126,9 @@ void save_model(const Model& model, const std::vector<NewValue>& values, const f
   AtomicFile file(path, content.pieces());
   for (const auto& data : data_files) data->commit();
   file.commit();
+  if (options.data_files != nullptr) {
+    for (const auto& data : data_files) options.data_files->push_back(data->target());
+  }
   if (options.notices != nullptr) {
     options.notices->insert(options.notices->end(), plan.notices().begin(), plan.notices().end());
   }

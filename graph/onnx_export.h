@@ -29,12 +29,18 @@ struct NodeEdit {
   std::map<std::string, int64_t> ints;  // attributes to set, added when absent
   int keep_inputs = -1;                 // drops the inputs behind these; -1: all stay
   int keep_outputs = -1;                // the dropped ones must have no readers
+  bool remove = false;                  // the whole node, whose outputs must have no readers
 };
 
 struct SaveOptions {
   bool overwrite_input = false;
   std::vector<NodeEdit> node_edits;
+  // Initializers of the main graph that go, unless they are inputs of the file, too: nothing reads
+  // them after the edits.
+  std::vector<std::string> dropped_initializers;
   std::vector<std::string>* notices = nullptr;  // lines about what had to be done differently
+  // The external data files that were written.
+  std::vector<std::filesystem::path>* data_files = nullptr;
 };
 
 // Writes `model` to `path` with `values` at their origins: payload bytes are replaced where they

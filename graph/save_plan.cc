@@ -121,23 +121,41 @@ void SavePlan::add(const NodeEdit& change) {
 }
 
 void SavePlan::change_node(FileEdit& edit, const NodeEdit& change) const {
-  const bool in_main = change.function < 0;
-  const BodyPlace& body = in_main ? index_.main : index_.functions.at(change.function);
+  const BodyPlace& body = change.function < 0 ? index_.main : index_.functions.at(change.function);
   const Span place = body.nodes.at(change.node).span;
+  if (change.remove) {
+    drop_infos(edit, change.function, outputs_behind(model_.bytes(), place, 0));
+    return edit.drop(place.begin);
+  }
   NodeChange& node = edit.node(place.begin);
   for (const auto& [name, value] : change.ints) node.int_attributes[name] = value;
   node.keep_inputs = change.keep_inputs;
   node.keep_outputs = change.keep_outputs;
   if (change.keep_outputs < 0) return;
-  // What the file says about the dropped values would be about nothing.
-  const std::set<std::string> dropped = outputs_behind(model_.bytes(), place, change.keep_outputs);
-  const uint32_t value_info = in_main ? field::kGraphValueInfo : field::kFunctionValueInfo;
+  drop_infos(edit, change.function, outputs_behind(model_.bytes(), place, change.keep_outputs));
+}
+
+// It would be about nothing.
+void SavePlan::drop_infos(FileEdit& edit, int32_t function,
+                          const std::set<std::string>& names) const {
+  const BodyPlace& body = function < 0 ? index_.main : index_.functions.at(function);
+  const uint32_t value_info = function < 0 ? field::kGraphValueInfo : field::kFunctionValueInfo;
   Reader reader(model_.bytes(), body.span);
   while (reader.next()) {
     if (!reader.field().is(value_info, Type::kBytes)) continue;
     const Span info = reader.field().body;
-    if (dropped.contains(value_info_name(model_.bytes(), info))) edit.drop(info.begin);
+    if (names.contains(value_info_name(model_.bytes(), info))) edit.drop(info.begin);
   }
+}
+
+void SavePlan::drop_initializer(const std::string& name) {
+  const auto tensor = index_.initializers.find(name);
+  if (tensor == index_.initializers.end() || external_.is_external(tensor->second.begin)) return;
+  for (const auto& input : model_.skeleton().graph().input()) {
+    if (input.name() == name) return;
+  }
+  edit_.drop(tensor->second.begin);
+  drop_infos(edit_, -1, {name});
 }
 
 void SavePlan::set_tensor(FileEdit& edit, Span place, const Tensor& value, bool in_copy) {

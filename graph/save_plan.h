@@ -21,6 +21,7 @@ class SavePlan {
 
   void add(const NewValue& value);
   void add(const NodeEdit& change);
+  void drop_initializer(const std::string& name);
   // Completes the edits of the file: new initializers, copies of functions.
   FileEdit& finish();
   const std::vector<std::string>& notices() const { return notices_; }
@@ -36,6 +37,8 @@ class SavePlan {
 
   FileEdit& edit_for(const Calls& calls);
   void change_node(FileEdit& edit, const NodeEdit& change) const;
+  // What the file says about the types of these values.
+  void drop_infos(FileEdit& edit, int32_t function, const std::set<std::string>& names) const;
   bool called_once(const Calls& calls) const;
   void set_tensor(FileEdit& edit, wire::Span tensor, const Tensor& value, bool in_copy);
   void set_constant(const NewValue& value);

@@ -8,11 +8,12 @@ namespace sardonyx::runtime {
 void BestModel::epoch(const EpochRecord& record) {
   if (!record.best) return;
   try {
-    const std::vector<std::string> notices = session_.save(path_, options_);
+    SavedModel saved = session_.save(path_, options_);
     if (saved_.empty()) {
-      for (const std::string& line : notices) support::notice("{}", line);
+      for (const std::string& line : saved.notices) support::notice("{}", line);
     }
     saved_ = path_;
+    data_files_ = std::move(saved.data_files);
   } catch (const Error& error) {
     support::warning("--save-best: the model of epoch {} is not kept: {}", record.epoch,
                      error.what());

@@ -18,10 +18,12 @@ class BestModel final : public TrainListener {
   void epoch(const EpochRecord& record) override;
   // "" when nothing was.
   const std::string& saved() const { return saved_; }
+  const std::vector<std::string>& data_files() const { return data_files_; }
 
  private:
   const Session& session_;
   std::string path_, saved_;
+  std::vector<std::string> data_files_;
   SaveOptions options_;
 };
 

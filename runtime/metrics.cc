@@ -59,8 +59,10 @@ std::string to_json(const RunSummary& summary) {
   json["peak_bytes"] = summary.peak_bytes;
   json["planned_bytes"] = summary.planned_bytes;
   json["saved"] = summary.saved.empty() ? Json(nullptr) : Json(summary.saved);
+  if (!summary.saved_data.empty()) json["saved_data"] = summary.saved_data;
   if (!summary.checkpoint.empty()) json["checkpoint"] = summary.checkpoint;
   if (!summary.saved_best.empty()) json["saved_best"] = summary.saved_best;
+  if (!summary.saved_best_data.empty()) json["saved_best_data"] = summary.saved_best_data;
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 

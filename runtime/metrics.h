@@ -56,9 +56,10 @@ struct RunSummary {
   std::optional<int64_t> best_epoch;
   double seconds_per_epoch = 0;
   std::vector<std::string> devices;
-  size_t peak_bytes = 0, planned_bytes = 0;  // of the process; of states and arena
-  std::string saved, saved_best;             // "" when nothing was
-  std::string checkpoint;                    // the newest; "" when there is none
+  size_t peak_bytes = 0, planned_bytes = 0;              // of the process; of states and arena
+  std::string saved, saved_best;                         // "" when nothing was
+  std::vector<std::string> saved_data, saved_best_data;  // the data files of each
+  std::string checkpoint;                                // the newest; "" when there is none
 };
 
 class TrainListener {

@@ -192,17 +192,20 @@ void Session::set_state(const std::string& name, const Tensor& value) {
   was_set_ = true;
 }
 
-std::vector<std::string> Session::save(const std::filesystem::path& path, SaveOptions how) const {
+SavedModel Session::save(const std::filesystem::path& path, SaveOptions how) const {
   std::vector<graph::NewValue> values;
-  std::vector<std::string> lines;
+  SavedModel saved;
+  std::vector<std::filesystem::path> data_files;
   graph::SaveOptions options;
-  options.notices = &lines;
+  options.notices = &saved.notices;
+  options.data_files = &data_files;
   check_replicas_agree();
   const bool changed = step_ > 0 || was_set_;
   if (changed && how.form == SaveForm::kInference) {
     ops::InferenceForm inference = ops::inference_form(imported_);
     options.node_edits = std::move(inference.edits);
-    lines = std::move(inference.notices);
+    options.dropped_initializers = std::move(inference.unread_initializers);
+    saved.notices = std::move(inference.notices);
   }
   if (changed) {
     for (const auto& entry : states_.entries()) {
@@ -225,7 +228,11 @@ std::vector<std::string> Session::save(const std::filesystem::path& path, SaveOp
     }
   }
   graph::save_model(*model_, values, path, options);
-  return lines;
+  const std::filesystem::path folder = (path.parent_path() / ".").lexically_normal();
+  for (const std::filesystem::path& file : data_files) {
+    saved.data_files.push_back(file.lexically_normal().lexically_relative(folder).string());
+  }
+  return saved;
 }
 
 }  // namespace sardonyx::runtime

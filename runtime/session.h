@@ -98,6 +98,12 @@ struct SaveOptions {
   SavedWeights weights = SavedWeights::kAverages;
 };
 
+// What a saved model consists of beside its file, and what there is to say about it.
+struct SavedModel {
+  std::vector<std::string> notices;
+  std::vector<std::string> data_files;  // their names, from the model's folder
+};
+
 class Session {
  public:
   static std::unique_ptr<Session> open(const std::filesystem::path& model, SessionOptions options);
@@ -174,7 +180,7 @@ class Session {
 
   // The user's file with the trained values. Without any step or set_state it is a copy, bit for
   // bit, whatever the form. Returns lines for the user about what had to be done differently.
-  std::vector<std::string> save(const std::filesystem::path& path, SaveOptions how = {}) const;
+  SavedModel save(const std::filesystem::path& path, SaveOptions how = {}) const;
 
   // For inspection: the graph after the training (or evaluation) pipeline, and its plan.
   std::unique_ptr<graph::Graph> training_graph(int64_t rows);

@@ -112,7 +112,11 @@ class Listeners {
     // Last: what the others write of a step is there when the step's checkpoint is.
     if (checkpoints.writer() != nullptr) all_.push_back(checkpoints.writer());
   }
-  std::string saved_best() const { return best_ == nullptr ? "" : best_->saved(); }
+  void add_best(RunSummary& summary) const {
+    if (best_ == nullptr) return;
+    summary.saved_best = best_->saved();
+    summary.saved_best_data = best_->data_files();
+  }
   const std::vector<TrainListener*>& all() const { return all_; }
 
  private:
@@ -130,6 +134,12 @@ void print_summary(const RunSummary& summary) {
   if (summary.best_test_accuracy) {
     facts.push_back(
         fmt::format("best test accuracy {:.2f} %", 100.0 * *summary.best_test_accuracy));
+// "trained.onnx (+ trained.onnx.data)"
+std::string files_text(const std::string& model, const std::vector<std::string>& data_files) {
+  if (data_files.empty()) return model;
+  return fmt::format("{} (+ {})", model, join(data_files));
+}
+
   }
   if (summary.done && !summary.stopped.empty()) {
     facts.push_back(fmt::format("{} after step {}, no epoch was better than epoch {}",
@@ -144,9 +154,11 @@ void print_summary(const RunSummary& summary) {
   facts.push_back(fmt::format("peak memory {} with the data set ({} planned)",
                               bytes_str(static_cast<double>(summary.peak_bytes)),
                               bytes_str(static_cast<double>(summary.planned_bytes))));
-  if (!summary.saved.empty()) facts.push_back("saved " + summary.saved);
+  if (!summary.saved.empty()) {
+    facts.push_back("saved " + files_text(summary.saved, summary.saved_data));
+  }
   if (!summary.saved_best.empty()) {
-    facts.push_back("the best saved " + summary.saved_best);
+    facts.push_back("the best saved " + files_text(summary.saved_best, summary.saved_best_data));
   }
   put(stdout, join(facts, "; ") + "\n");
 }
@@ -198,18 +210,18 @@ int train(Flags flags) {
     summary.checkpoint = writer->newest();
   }
   if (!flags.save.empty()) {
-    for (const std::string& line : session->save(flags.save, save_options(flags))) {
-      support::notice("{}", line);
-    }
+    SavedModel saved = session->save(flags.save, save_options(flags));
+    for (const std::string& line : saved.notices) support::notice("{}", line);
     summary.saved = flags.save;
   }
-  summary.saved_best = listeners.saved_best();
+  listeners.add_best(summary);
   if (!summary.done) summary.stopped = StopSignal::name(StopSignal::received());
   for (TrainListener* listener : listeners.all()) listener->end(summary);
   if (!flags.json) {
     print_summary(summary);
     // Lines for people: who closed them early, as `head` does, has seen enough.
     forget_gone_reader();
+    summary.saved_data = std::move(saved.data_files);
   }
   if (writer != nullptr && !writer->failure().empty()) {
     throw Error("the checkpoint of step {} is missing: {}", summary.step, writer->failure());

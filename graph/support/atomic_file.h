@@ -22,6 +22,8 @@ class AtomicFile {
   // then commit the one that refers to the others last.
   void commit();
 
+  const std::filesystem::path& target() const { return target_; }
+
  private:
   std::filesystem::path target_;
   std::filesystem::path temporary_;

@@ -37,6 +37,14 @@ class Former {
       const OpDef* op = registry_.find(domain, node.op);
       if (op != nullptr && op->inference_form) form(node, *op, domain);
     }
+    for (const Value* value : dropped_) {
+      if (is_read(*value)) continue;
+      if (value->producer != nullptr) {
+        drop_constant(*value->producer);
+      } else if (value->origin.kind == graph::Origin::Kind::kInitializer && function_ < 0) {
+        result_.unread_initializers.push_back(value->name);
+      }
+    }
   }
 
  private:
@@ -57,6 +65,30 @@ class Former {
     }
     edit.function = function_;
     edit.node = node.origin.node;
+    for (int i = std::max(edit.keep_inputs, 0); edit.keep_inputs >= 0 && i < node.num_inputs();
+         ++i) {
+      if (node.input(i) == nullptr) continue;
+      dropped_uses_.insert({&node, i});
+      const Value* value = node.input(i);
+      if (std::ranges::find(dropped_, value) == dropped_.end()) dropped_.push_back(value);
+    }
+    result_.edits.push_back(std::move(edit));
+  }
+
+  bool is_read(const Value& value) const {
+    return graph_.is_output(&value) || read_inside_.contains(value.name) ||
+           std::ranges::any_of(value.uses(), [&](const graph::Use& use) {
+             return !dropped_uses_.contains({use.node, use.index});
+           });
+  }
+
+  void drop_constant(const Node& node) {
+    const OpDef* op = OpRegistry::get().find(node.domain == "ai.onnx" ? "" : node.domain, node.op);
+    if (op == nullptr || !op->literal || node.num_outputs() != 1) return;
+    graph::NodeEdit edit;
+    edit.function = function_;
+    edit.node = node.origin.node;
+    edit.remove = true;
     result_.edits.push_back(std::move(edit));
   }
 
@@ -65,9 +97,7 @@ class Former {
     for (int i = std::max(keep, 0); keep >= 0 && i < node.num_outputs(); ++i) {
       const Value* value = node.output(i);
       if (value == nullptr) continue;
-      if (!value->uses().empty() || graph_.is_output(value) || read_inside_.contains(value->name)) {
-        return value;
-      }
+      if (is_read(*value)) return value;
     }
     return nullptr;
   }
@@ -76,6 +106,8 @@ class Former {
   const int32_t function_;
   const OpRegistry& registry_;
   const std::set<std::string> read_inside_;
+  std::set<std::pair<const Node*, int32_t>> dropped_uses_;
+  std::vector<const Value*> dropped_;  // what they read
   InferenceForm& result_;
 };
 

@@ -34,7 +34,10 @@ class InferenceFormContext {
 };
 
 struct InferenceForm {
+  // The Constant nodes that only dropped inputs read are among them.
   std::vector<graph::NodeEdit> edits;
+  // Of the main graph: likewise.
+  std::vector<std::string> unread_initializers;
   // Nodes that keep their training form, because something reads an output that only it has.
   std::vector<std::string> notices;
 };

@@ -264,6 +264,27 @@ TEST(Save, node_edits_set_attributes_and_drop_inputs_and_outputs) {
   EXPECT_EQ(saved.proto.graph().value_info(0).name(), "y");
 }
 
+TEST(Save, a_removed_node_and_a_dropped_initializer_leave_nothing_behind) {
+  onnx::ModelProto model = base_model();
+  add_weight(model, "t", onnx::TensorProto::FLOAT, 1)->set_raw_data(floats({1}));
+  add_weight(model, "of_caller", onnx::TensorProto::FLOAT, 1)->set_raw_data(floats({1}));
+  model.mutable_graph()->add_input()->set_name("of_caller");
+  add_node(model, "Constant", {}, "c");
+  add_node(model, "Identity", {"x"}, "y");
+  for (const char* name : {"c", "t", "y"}) model.mutable_graph()->add_value_info()->set_name(name);
+  NodeEdit change;
+  change.node = 0;
+  change.remove = true;
+  SaveOptions options;
+  options.node_edits = {change};
+  options.dropped_initializers = {"t", "of_caller"};
+  const Saved saved(model, {}, options);
+  model.mutable_graph()->mutable_node()->DeleteSubrange(0, 1);
+  model.mutable_graph()->mutable_initializer()->DeleteSubrange(0, 1);
+  model.mutable_graph()->mutable_value_info()->DeleteSubrange(0, 2);
+  EXPECT_EQ(saved.proto.SerializeAsString(), model.SerializeAsString());
+}
+
 // Function f(u) = Add(u, Constant c), called by the nodes named.
 onnx::ModelProto model_with_calls(const std::vector<std::string>& calls) {
   onnx::ModelProto model = base_model();

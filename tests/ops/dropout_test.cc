@@ -3,6 +3,8 @@
 
 #include <cmath>
 
+#include "graph/onnx_import.h"
+#include "graph/parse.h"
 #include "ops/core/infer.h"
 #include "ops/core/inference_form.h"
 #include "ops/core/mode.h"
@@ -294,6 +296,39 @@ TEST(Random, chunks_hold_the_bits_of_their_elements) {
 TEST(Random, name_keys_never_change) {
   EXPECT_EQ(static_cast<uint64_t>(ops::name_key("")), 0xcbf29ce484222325u);
   EXPECT_EQ(static_cast<uint64_t>(ops::name_key("a")), 0xaf63dc4c8601ec8cu);
+}
+
+// Of a model whose Dropout reads its switch from `t`.
+ops::InferenceForm form_of(const std::string& nodes, const std::string& constants = "") {
+  graph::ImportedModel model;
+  model.graph = graph::parse(R"(<ir_version: 8, opset_import: ["" : 13]>
+g (float[2] x) => (float[2] y) <float[] p = {0.5})" +
+                             constants + "> {" + nodes + "}");
+  int32_t index = 0;
+  for (ops::Node& node : model.graph->nodes()) node.origin.node = index++;
+  for (ops::Value* constant : model.graph->constants()) {
+    constant->origin.kind = graph::Origin::Kind::kInitializer;
+  }
+  return ops::inference_form(model);
+}
+
+TEST(Dropout, a_saved_file_loses_the_switch_that_only_dropouts_read) {
+  const auto form = form_of(R"(t = Constant<value = bool[] {1}>()
+    u = Dropout(x, p, t)  y = Dropout(u, p, t))");
+  ASSERT_EQ(form.edits.size(), 3u);
+  EXPECT_EQ(form.edits[2].node, 0);
+  EXPECT_TRUE(form.edits[2].remove);
+  EXPECT_EQ(form_of("y = Dropout(x, p, t)", ", bool[] t = {1}").unread_initializers,
+            std::vector<std::string>{"t"});
+}
+
+TEST(Dropout, a_saved_file_keeps_a_switch_that_anything_else_reads) {
+  const auto form = form_of(R"(t = Constant<value = bool[] {1}>()
+    u = Dropout(x, p, t)  y = Where(t, u, x))");
+  ASSERT_EQ(form.edits.size(), 1u);
+  EXPECT_FALSE(form.edits[0].remove);
+  EXPECT_TRUE(form_of("u = Dropout(x, p, t)  y = Where(t, u, x)", ", bool[] t = {1}")
+                  .unread_initializers.empty());
 }
 
 }  // namespace

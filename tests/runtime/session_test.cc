@@ -394,8 +394,11 @@ g (float[N,4] x) => (float[N,3] y)
   batch.labels = Tensor::of<int64_t>({1}, {0});
   session->train_step(batch, {{1}}, 0.1);
   const auto inputs = [&](SaveForm form) {
-    EXPECT_TRUE(session->save(folder_ / "saved.onnx", {.form = form}).empty());
+    EXPECT_TRUE(session->save(folder_ / "saved.onnx", {.form = form}).notices.empty());
     const auto saved = graph::import_model(graph::Model::open(folder_ / "saved.onnx"));
+    // The switch goes with its last reader.
+    EXPECT_EQ(saved.graph->find("t") == nullptr, form == SaveForm::kInference);
+    EXPECT_NE(saved.graph->find("p"), nullptr);
     return saved.graph->nodes().front().num_inputs();
   };
   EXPECT_EQ(inputs(SaveForm::kInference), 2);
