@@ -95,10 +95,26 @@ class LossAppender {
     if (fitting.size() == 1) return fitting[0];
     if (fitting.empty()) {
       for (Value* value : graph_.outputs()) require_known(value);
+      for (const Value* value : graph_.outputs()) refuse_one_hot(value);
     }
     throw Error("{} of the model's outputs fit{} the labels of loss {}; name one with --output:{}",
                 fitting.empty() ? "none" : "several", fitting.empty() ? "s" : "", options_.kind,
                 list_outputs(graph_));
+  }
+
+  // Labels with an entry for each class of the scores, where one index is expected.
+  void refuse_one_hot(const Value* scores) const {
+    const TensorType &labels = options_.labels, &type = scores->type;
+    const bool one_rank = type.ranked && type.rank() >= 2 && labels.rank() == type.rank();
+    if (!takes_classes() || !one_rank || !graph::is_floating(type.dtype)) return;
+    for (const int axis : {1, labels.rank() - 1}) {
+      if (!type.dims[1].known() || labels.dims[axis].value != type.dims[1].value) continue;
+      throw Error(
+          "labels have shape {}, but loss {} on '{}' expects class indices: they look one-hot, "
+          "with {} classes along axis {}; give the indices, as labels.argmax(axis={}) does",
+          graph::shape_str(labels.dims), options_.kind, scores->name, type.dims[1].value, axis,
+          axis);
+    }
   }
 
   bool fits(const Value* value) const {
@@ -175,6 +191,7 @@ class LossAppender {
     const TensorType& given = options_.labels;
     if (given.dtype != graph::DType::kUndefined) {
       if (given.rank() != expected.rank()) {
+        refuse_one_hot(graph_.find(context_.logits));
         throw Error("labels have shape {}, but loss {} on '{}' expects {}{}",
                     graph::shape_str(given.dims), options_.kind, context_.logits,
                     graph::shape_str(expected.dims),

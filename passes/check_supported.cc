@@ -83,7 +83,7 @@ std::string list_unsupported(const std::vector<UnsupportedNode>& missing) {
   }
   if (faults.empty()) return operators;
   const std::string text = faults.size() == 1 ? faults[0] : list_faults(faults);
-  return operators.empty() ? text : operators + "\nbesides, " + text;
+  return operators.empty() ? text : operators + "\n  besides, " + text;
 }
 
 void require_supported(const PassContext& context, const std::vector<Value*>& wanted) {

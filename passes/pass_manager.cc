@@ -82,7 +82,7 @@ bool with_pass(const Pass& pass, const PassContext& context, Body&& body) {
     // passes.
     if (support::log_shows(support::LogLevel::kDebug)) error.add_context(running());
     if (context.unsupported.empty()) throw;
-    throw Error("{}\nperhaps because {}", error.what(), list_unsupported(context.unsupported));
+    throw Error("{}\n  perhaps because {}", error.what(), list_unsupported(context.unsupported));
   } catch (InternalError& error) {
     error.add_context(running());
     throw;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "graph/support/text.h"
 #include "runtime/optimizer_flags.h"
 #include "runtime/text.h"
 
@@ -13,6 +14,8 @@ namespace sardonyx::tools {
 namespace {
 
 using passes::ParameterRow;
+using support::escaped;
+using support::printable;
 using Role = ParameterRow::Role;
 using Json = nlohmann::ordered_json;
 
@@ -47,15 +50,16 @@ std::string table(const CheckReport& report, bool all) {
   const size_t shown = all ? rows.size() : std::min(rows.size(), kShownRows);
   size_t name_width = 4, type_width = 4;
   for (size_t i = 0; i < shown; ++i) {
-    name_width = std::max(name_width, rows[i]->name.size());
+    name_width = std::max(name_width, escaped(rows[i]->name).size());
     type_width = std::max(type_width, rows[i]->type.str().size());
   }
   name_width = std::min<size_t>(name_width, 60);
   std::string text = fmt::format("\n  {:<{}}  {:<{}}  {:<9}  {}\n", "name", name_width, "type",
                                  type_width, "role", "reason");
   for (size_t i = 0; i < shown; ++i) {
-    text += fmt::format("  {:<{}}  {:<{}}  {:<9}  {}\n", rows[i]->name, name_width,
-                        rows[i]->type.str(), type_width, role_name(rows[i]->role), rows[i]->reason);
+    text += printable(fmt::format("  {:<{}}  {:<{}}  {:<9}  {}\n", escaped(rows[i]->name),
+                                  name_width, rows[i]->type.str(), type_width,
+                                  role_name(rows[i]->role), rows[i]->reason));
   }
   if (shown < rows.size()) {
     text += fmt::format("  ... and {} more; --all shows them\n", rows.size() - shown);
@@ -93,8 +97,12 @@ bool needs_operators(const CheckReport& report) {
 
 std::string facts(const CheckReport& report) {
   std::string text = "\nfacts\n";
-  for (const std::string& input : report.inputs) text += fmt::format("  takes {}\n", input);
-  for (const std::string& output : report.outputs) text += fmt::format("  gives {}\n", output);
+  for (const std::string& input : report.inputs) {
+    text += printable(fmt::format("  takes {}\n", input));
+  }
+  for (const std::string& output : report.outputs) {
+    text += printable(fmt::format("  gives {}\n", output));
+  }
   if (report.baked_rows > 0) {
     text += fmt::format(
         "  the batch {0} is baked in: every (micro-)batch must have {0} rows, so add --drop-last\n",
@@ -123,15 +131,24 @@ std::string facts(const CheckReport& report) {
   return text;
 }
 
-// The named data set whose images these are, else a file of arrays.
+// The named data set whose images these are, else a file of arrays. Fashion-MNIST is found where
+// its package puts it.
 std::string data_for(const CheckReport& report) {
   const std::vector<int64_t>& shape = report.sample_shape;
   const int64_t classes =
       report.scores.rank() >= 2 && report.scores.dims[1].known() ? report.scores.dims[1].value : -1;
   if (shape == std::vector<int64_t>{1, 28, 28} && classes == 10) return "fashion-mnist";
-  if (shape == std::vector<int64_t>{3, 32, 32} && classes == 10) return "cifar10";
-  if (shape == std::vector<int64_t>{3, 32, 32} && classes == 100) return "cifar100";
+  if (shape == std::vector<int64_t>{3, 32, 32} && classes == 10) return "cifar10 --data-dir DIR";
+  if (shape == std::vector<int64_t>{3, 32, 32} && classes == 100) return "cifar100 --data-dir DIR";
   return "npz:DATA.npz";
+}
+
+// What the command can't know.
+std::string to_fill_in(const CheckReport& report) {
+  const std::string data = data_for(report);
+  if (data.starts_with("cifar")) return " (DIR: the folder of its binary version, *.bin)";
+  if (data.starts_with("npz:")) return " (DATA.npz: your arrays, see docs/data.md)";
+  return "";
 }
 
 // One column of floats is a value to be predicted, not a class.
@@ -209,9 +226,9 @@ void describe_graph(const graph::Graph& graph, CheckReport& report) {
 }
 
 std::string report_text(const CheckReport& report, const runtime::Flags& flags, bool all) {
-  std::string text = fmt::format("{}: {}\n", report.model,
+  std::string text = fmt::format("{}: {}\n", printable(report.model),
                                  report.trainable() ? "trainable" : "can't be trained as it is");
-  if (!report.problem.empty()) text += fmt::format("\n{}\n", report.problem);
+  if (!report.problem.empty()) text += "\n" + printable(report.problem + "\n");
   if (!report.parameters.empty()) {
     text += fmt::format(
         "\n{} parameters in {} tensors, {} running statistics, {} other constants\n",
@@ -220,9 +237,10 @@ std::string report_text(const CheckReport& report, const runtime::Flags& flags, 
   }
   text += table(report, all) + facts(report);
   if (!report.notices.empty()) text += "\nnotices\n";
-  for (const std::string& notice : report.notices) text += fmt::format("  {}\n", notice);
+  for (const std::string& notice : report.notices) text += printable(fmt::format("  {}\n", notice));
   if (report.trainable()) {
-    text += fmt::format("\ntrain it with\n  {}\n", command(report, flags));
+    text += fmt::format("\ntrain it with{}\n  {}\n", to_fill_in(report),
+                        printable(command(report, flags)));
   } else if (needs_operators(report)) {
     text +=
         "\nnext step: `sardonyx ops` lists the operators there are; export the network without the "

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "graph/support/error.h"
+#include "graph/support/text.h"
 #include "runtime/feed.h"
 #include "runtime/single_rows.h"
 #include "runtime/text.h"
@@ -69,8 +70,9 @@ Action setup_check(CLI::App& app) {
                                         : report_text(report, flags->shared, flags->all));
     if (report.trainable()) return 0;
     // The report may have gone to a file; whoever sees the exit code gets the reason.
-    put(stderr, fmt::format("error: {} can't be trained{}\n", report.model,
-                            report.problem.empty() ? "" : ": " + report.problem));
+    put(stderr,
+        support::printable(fmt::format("error: {} can't be trained{}\n", report.model,
+                                       report.problem.empty() ? "" : ": " + report.problem)));
     return 1;
   };
 }

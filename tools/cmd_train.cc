@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "graph/support/log.h"
+#include "graph/support/text.h"
 #include "runtime/best_model.h"
 #include "runtime/optimizer_flags.h"
 #include "runtime/plot.h"
@@ -49,7 +50,9 @@ void advise(const Flags& flags, const TrainerOptions& options) {
     for (const auto& [flag, set] : {std::pair{"--reduce-dtype", flags.reduce_dtype != "f32"},
                                     {"--check-replicas", flags.check_replicas > 0},
                                     {"--sync-bn", flags.sync_bn}}) {
-      if (set) support::notice("{} does nothing here: there is one replica", flag);
+      if (!set) continue;
+      support::notice("{}{} does nothing here: there is one replica", flag,
+                      flags.given.contains(flag) ? "" : ", which the run had before,");
     }
   }
   if (flags.lr_scaling != "none") {
@@ -76,8 +79,9 @@ void print_facts(const Flags& flags, const Session& session, const FedData& data
   const RunInfo& info = trainer.info();
   const std::string test =
       data.test == nullptr ? "" : fmt::format(" and {} test", count_str(data.test->size()));
-  put(stdout, fmt::format("{}: {} parameters, {} training{} samples\n", info.model,
-                          count_str(info.parameters), count_str(info.samples), test));
+  put(stdout,
+      support::printable(fmt::format("{}: {} parameters, {} training{} samples\n", info.model,
+                                     count_str(info.parameters), count_str(info.samples), test)));
   put(stdout,
       fmt::format("{}, {} steps per epoch, {}; {} lr {:.6g} {}; {}; {} planned\n",
                   batch_text(options), info.steps_per_epoch,
@@ -160,7 +164,7 @@ std::string files_text(const std::string& model, const std::vector<std::string>&
   if (!summary.saved_best.empty()) {
     facts.push_back("the best saved " + files_text(summary.saved_best, summary.saved_best_data));
   }
-  put(stdout, join(facts, "; ") + "\n");
+  put(stdout, support::printable(join(facts, "; ") + "\n"));
 }
 
 // Those from number `first` on; returns how many there are.
@@ -191,6 +195,7 @@ int train(Flags flags) {
   const Feed feed = find_feed(*session, flags);
   const TrainerOptions options = trainer_options(flags, feed.baked_rows());
   const FedData data =
+  checkpoints.check_model(flags, *session);
       open_data(*session, feed, flags, largest_micro_batch(options.batch), DataUse::kTraining);
   Trainer trainer(*session, feed, data, options);
   const size_t told = tell_notices(*session, 0);

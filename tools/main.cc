@@ -55,7 +55,7 @@ const Command* find_command(const std::string& name) {
 }
 
 int fail(Exit code, const std::string& message) {
-  put(stderr, fmt::format("error: {}\n", message));
+  put(stderr, support::printable(fmt::format("error: {}\n", message)));
   return code;
 }
 
@@ -149,7 +149,8 @@ int guarded(int argc, char** argv) {
   } catch (const Error& error) {
     return fail(kInput, error.what());
   } catch (const InternalError& error) {
-    put(stderr, fmt::format("{}\n  this is a fault of Sardonyx; please report it\n", error.what()));
+    put(stderr, support::printable(fmt::format(
+                    "{}\n  this is a fault of Sardonyx; please report it\n", error.what())));
   } catch (const std::bad_alloc&) {
     return fail(kInput, "out of memory; a smaller --batch or --micro-batch needs less");
   } catch (const std::length_error&) {

@@ -41,6 +41,30 @@ void TrainCheckpoints::replay(SessionOptions& options) const {
   if (from_) options.replay = from_->manifest.kernels;
 }
 
+void TrainCheckpoints::check_model(const Flags& flags, const Session& session) const {
+  if (!from_) return;
+  const Manifest& before = from_->manifest;
+  const FileSum sum = sum_of(session);
+  if (sum == before.model_sum) return;
+  const std::string other = fmt::format(
+      "{} is not the file that the run began with (it has {}, {} had {})", escaped(flags.model),
+      sum_str(sum), escaped(before.model), sum_str(before.model_sum));
+  std::string lines;
+  for (const auto& [name, value] : from_->states) {
+    const graph::Value* tensor = session.imported().find(name);
+    if (tensor == nullptr || !tensor->is_constant() || tensor->type.shape() == value.shape()) {
+      continue;
+    }
+    lines += fmt::format("\n  {} is {} in it, {} in the file", support::in_quotes(name),
+                         graph::shape_str(value.shape()), graph::shape_str(tensor->type.shape()));
+  }
+  if (lines.empty()) return support::warning("{}", other);
+  throw Error(
+      "--checkpoint {}: its newest checkpoint is of another model: {}, and these tensors differ; "
+      "give the model of the run, or another folder:{}",
+      escaped(flags.checkpoint), other, lines);
+}
+
 Manifest TrainCheckpoints::manifest(const Flags& flags, const Session& session,
                                     const Trainer& trainer) const {
   const TrainerOptions& options = trainer.options();
@@ -99,18 +123,23 @@ void TrainCheckpoints::take_up(const Flags& flags, Session& session, Trainer& tr
   trainer.resume(before.run);
   from_->states.clear();
   if (now.model_sum != before.model_sum) {
-    support::warning(
-        "{} is not the file that the run began with (it has {}, {} had {}): its tensors fit, so "
-        "the run goes on, but not as the same run",
-        escaped(flags.model), sum_str(now.model_sum), escaped(before.model),
-        sum_str(before.model_sum));
+    support::notice("the tensors of {} fit: the run goes on, but not as the same run",
+                    escaped(flags.model));
   }
   if (now.threads != before.threads && flags.threads == 0) {
     support::notice("{} threads now, {} before: the steps are the same to rounding", now.threads,
                     before.threads);
   }
-  support::notice("goes on from {}, step {} of {}", escaped(from_->path.string()), before.run.step,
-                  info.total_steps);
+  if (before.run.step == info.total_steps) {
+    support::notice(
+        "the run is finished: {} is that of its last step, {} of {}, and nothing is trained; give "
+        "more {} to go on",
+        escaped(from_->path.string()), before.run.step, info.total_steps,
+        trainer.options().steps ? "--steps" : "--epochs");
+  } else {
+    support::notice("goes on from {}, step {} of {}", escaped(from_->path.string()),
+                    before.run.step, info.total_steps);
+  }
   if (!flags.log.empty()) log_ = cut_log(flags.log, before.run, info.steps_per_epoch);
 }
 

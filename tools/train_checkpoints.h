@@ -21,6 +21,9 @@ class TrainCheckpoints {
 
   // The kernels of the run that is resumed.
   void replay(runtime::SessionOptions& options) const;
+  // Before anything else is made of the model: throws Error when the checkpoint is of another one,
+  // warns when it may be.
+  void check_model(const runtime::Flags& flags, const runtime::Session& session) const;
   // Behind Trainer::prepare(): puts the checkpoint's values into session and trainer, cuts the log.
   void begin(const runtime::Flags& flags, runtime::Session& session, runtime::Trainer& trainer);
   bool resumed() const { return from_.has_value(); }

@@ -6,6 +6,7 @@
 
 #include "graph/support/env.h"
 #include "graph/support/error.h"
+#include "graph/support/text.h"
 
 namespace sardonyx::support {
 namespace {
@@ -22,7 +23,7 @@ Log& the_log() {
 
 void to_stderr(LogLevel level, std::string_view line) {
   std::string text = level == LogLevel::kWarning ? "warning: " : "";
-  text.append(line).append("\n");
+  text.append(printable(line)).append("\n");
   std::fwrite(text.data(), 1, text.size(), stderr);  // one call per line: processes share stderr
 }
 

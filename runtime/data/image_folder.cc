@@ -20,6 +20,7 @@
 
 #include "graph/support/error.h"
 #include "graph/support/log.h"
+#include "graph/support/text.h"
 #include "runtime/data/file.h"
 #include "runtime/data/image.h"
 #include "runtime/data/resize_crop.h"
@@ -30,6 +31,7 @@ namespace {
 namespace fs = std::filesystem;
 
 using Strings = std::vector<std::string>;
+using support::escaped;
 
 // What lies directly in a folder, each list sorted by bytes.
 struct Content {
@@ -54,7 +56,9 @@ Content read_folder(const fs::path& folder) {
       ++content.others;
     }
   }
-  if (error) throw Error("{}: cannot read the folder: {}", folder.string(), error.message());
+  if (error) {
+    throw Error("{}: cannot read the folder: {}", escaped(folder.string()), error.message());
+  }
   std::sort(content.folders.begin(), content.folders.end());
   std::sort(content.images.begin(), content.images.end());
   return content;
@@ -66,6 +70,7 @@ struct Listing {
   Strings files;
   std::vector<int64_t> labels;
   int64_t others = 0;  // files that are left out
+  Strings strays;      // images beside the classes, likewise
 };
 
 // What is in `folder` and in all folders below it, by their names; links are followed, but not to a
@@ -74,9 +79,11 @@ void collect_folders(const fs::path& folder, std::set<fs::path>& around,
                      std::map<std::string, Content>& found) {
   std::error_code error;
   const fs::path real = fs::canonical(folder, error);
-  if (error) throw Error("{}: cannot read the folder: {}", folder.string(), error.message());
+  if (error) {
+    throw Error("{}: cannot read the folder: {}", escaped(folder.string()), error.message());
+  }
   if (!around.insert(real).second) {
-    throw Error("{}: this link leads to a folder that it lies in", folder.string());
+    throw Error("{}: this link leads to a folder that it lies in", escaped(folder.string()));
   }
   const Content& content = found[folder.string()] = read_folder(folder);
   for (const std::string& name : content.folders) {
@@ -97,7 +104,7 @@ void collect_class(const fs::path& folder, int64_t label, Listing& listing) {
   if (listing.files.size() == before) {
     throw Error(
         "{}: the folder of this class holds no image (.png, .jpg, .jpeg); add some or remove it",
-        folder.string());
+        escaped(folder.string()));
   }
   listing.labels.resize(listing.files.size(), label);
 }
@@ -110,29 +117,36 @@ Listing list_images(const std::string& spec, const fs::path& folder, const Strin
     throw Error(
         "{}: {} has no sub-folders{}; expected one a class, as in {}/CLASS/1.png, or the parts "
         "train and test with the classes in them",
-        spec, folder.string(), content.images.empty() ? "" : ", the images lie in it directly",
-        folder.string());
+        spec, escaped(folder.string()),
+        content.images.empty() ? "" : ", the images lie in it directly", escaped(folder.string()));
   }
   listing.classes = classes.empty() ? content.folders : classes;
-  listing.others = content.others + static_cast<int64_t>(content.images.size());
+  listing.others = content.others;
+  for (const std::string& name : content.images) listing.strays.push_back(folder / name);
   for (const std::string& name : content.folders) {
     const auto place = std::lower_bound(listing.classes.begin(), listing.classes.end(), name);
     if (place == listing.classes.end() || *place != name) {
       throw Error("{}: the training part has no such class; its {} classes: {}",
-                  (folder / name).string(), listing.classes.size(),
-                  fmt::join(listing.classes, ", "));
+                  escaped((folder / name).string()), listing.classes.size(),
+                  support::printable(fmt::format("{}", fmt::join(listing.classes, ", "))));
     }
     collect_class(folder / name, place - listing.classes.begin(), listing);
   }
   return listing;
 }
 
-// A folder of classes, not itself a class that happens to be called so.
+bool is_part_name(const std::string& name) {
+  return name == "train" || name == "test" || name == "val";
+}
+
+// A folder of classes, not itself a class that happens to be called so. One that holds images
+// beside folders is a part when nothing but parts stands beside it.
 bool is_part(const fs::path& folder) {
   std::error_code error;
   if (!fs::is_directory(folder, error)) return false;
   const Content content = read_folder(folder);
-  return !content.folders.empty() && content.images.empty();
+  if (content.folders.empty() || content.images.empty()) return !content.folders.empty();
+  return std::ranges::all_of(read_folder(folder.parent_path()).folders, is_part_name);
 }
 
 struct Parts {
@@ -152,8 +166,14 @@ Parts find_parts(const std::string& spec, const fs::path& folder) {
     return parts;
   }
   if (parts.test) {
-    throw Error("{}: there is a part {} but no part train with the same classes", spec,
-                parts.test->string());
+    const fs::path train = folder / "train";
+    const Strings strays = fs::is_directory(train, error) ? read_folder(train).images : Strings();
+    throw Error("{}: there is a part {} but no part train with the same classes{}", spec,
+                escaped(parts.test->string()),
+                strays.empty() ? ""
+                               : fmt::format("; {} beside its folders makes it look like a class: "
+                                             "move the images there into a class, or away",
+                                             escaped((train / strays.front()).string())));
   }
   parts.train = folder;
   return parts;
@@ -170,6 +190,22 @@ void tell_unread(const fs::path& folder, const Parts& parts, const std::string& 
   if (unread.empty()) return;
   support::notice("{}: not read, as they are neither the part train nor test (or val): {}", name,
                   fmt::join(unread, ", "));
+}
+
+// Images without a class.
+void tell_strays(const Strings& strays, const std::string& name) {
+  constexpr size_t kShown = 3;
+  if (strays.empty()) return;
+  std::string shown;
+  for (size_t i = 0; i < strays.size() && i < kShown; ++i) {
+    shown += (i > 0 ? ", " : "") + escaped(strays[i]);
+  }
+  if (strays.size() > kShown) shown += ", ...";
+  support::notice(
+      "{}: left out {} image{} beside the class folders, which {} no class: {}; move {} into the "
+      "folder of a class, or away",
+      name, strays.size(), strays.size() == 1 ? "" : "s", strays.size() == 1 ? "has" : "have",
+      shown, strays.size() == 1 ? "it" : "them");
 }
 
 int thread_count(size_t files) {
@@ -259,9 +295,10 @@ std::shared_ptr<const Dataset> open_image_folder(const std::string& spec, const 
   DatasetInfo info;
   info.name = fmt::format("{} ({})", spec, split_name(split));
   support::notice("{}: {} images of {} classes in {}, brought to {} x {}", info.name,
-                  listing.files.size(), listing.classes.size(), place.string(), size.width,
+                  listing.files.size(), listing.classes.size(), escaped(place.string()), size.width,
                   size.height);
   if (split == Split::kTrain) tell_unread(folder, parts, info.name);
+  tell_strays(listing.strays, info.name);
   if (listing.others > 0) {
     support::notice("{}: left out {} files that are not .png, .jpg or .jpeg in a class", info.name,
                     listing.others);

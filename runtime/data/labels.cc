@@ -14,6 +14,9 @@ namespace {
 using graph::DType;
 using graph::Tensor;
 
+constexpr const char* kOneHot =
+    "; if they are one-hot, give class indices, as labels.argmax(axis=1) does";
+
 // "index 5" of a vector, "index [1,2]" of a matrix.
 std::string index_text(int64_t flat, const std::vector<int64_t>& shape) {
   if (shape.size() == 1) return std::to_string(flat);
@@ -73,8 +76,7 @@ void check_same_count(int64_t samples, const std::string& samples_name, int64_t 
 
 void check_not_floating(const Tensor& labels, const std::string& name) {
   if (!graph::is_floating(labels.dtype())) return;
-  const char* hint =
-      labels.rank() > 1 ? "; if these are one-hot rows, give the class numbers instead" : "";
+  const char* hint = labels.rank() > 1 ? kOneHot : "";
   for (int64_t i = 0; i < labels.numel(); ++i) {
     double value = labels.as_double(i);
     if (value == std::floor(value)) continue;
@@ -90,8 +92,7 @@ void check_not_floating(const Tensor& labels, const std::string& name) {
 void check_class_labels(const Tensor& labels, const ClassLabels& expected,
                         const std::string& name) {
   check_not_empty(expected.samples, name);
-  check_shape(labels, with_batch(expected.samples, expected.sample_shape),
-              "; if these are one-hot rows, give the class numbers instead", name);
+  check_shape(labels, with_batch(expected.samples, expected.sample_shape), kOneHot, name);
   check_not_floating(labels, name);
   if (!graph::is_integer(labels.dtype())) {
     throw Error("{}: labels are {}, expected integers", name, type_text(labels));

@@ -55,5 +55,30 @@ TEST(AppendMse, targets_of_another_width_are_refused_with_the_outputs) {
   }
 }
 
+TEST(AppendLoss, labels_with_an_entry_per_class_look_one_hot) {
+  const auto refusal = [](std::vector<Dim> labels) -> std::string {
+    auto graph = graph::parse(kThree);
+    const NullTarget target;
+    PassContext context;
+    context.options.batch = 4;
+    context.options.loss.labels = TensorType(DType::kInt64, std::move(labels));
+    context.target = &target;
+    try {
+      run_pipeline(*graph, context,
+                   {{"bind_batch", ""}, {"infer_shapes", ""}, {"append_loss", ""}});
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(refusal({Dim::named("N"), Dim(3)}),
+            "labels have shape [N,3], but loss cross_entropy on 'y' expects class indices: they "
+            "look one-hot, with 3 classes along axis 1; give the indices, as "
+            "labels.argmax(axis=1) does");
+  EXPECT_EQ(refusal({Dim::named("N"), Dim(2)}),
+            "none of the model's outputs fits the labels of loss cross_entropy; name one with "
+            "--output:\n  y  float[N:4,3]");
+}
+
 }  // namespace
 }  // namespace sardonyx::passes

@@ -255,7 +255,10 @@ TEST_F(CheckpointCli, a_finished_run_can_be_made_longer_and_nothing_left_is_no_e
   ASSERT_EQ(run(kRun + std::string("--checkpoint run --log run.jsonl")).code, 0);
   const Outcome nothing = run(kAgain + std::string("--save out.onnx --json"));
   EXPECT_EQ(nothing.code, 0) << nothing.err;
-  EXPECT_TRUE(has(nothing.err, "goes on from run/step-00000042, step 42 of 42")) << nothing.err;
+  EXPECT_TRUE(has(nothing.err,
+                  "the run is finished: run/step-00000042 is that of its last step, 42 of 42, and "
+                  "nothing is trained; give more --epochs to go on\n"))
+      << nothing.err;
   const Json summary = Json::parse(nothing.out);
   EXPECT_EQ(summary["step"], 42);
   EXPECT_EQ(summary["checkpoint"], "run/step-00000042");
@@ -305,11 +308,14 @@ TEST_F(CheckpointCli, another_model_is_refused_with_the_tensors_that_differ) {
   ASSERT_EQ(run("train a.onnx --data synthetic:64 --checkpoint run").code, 0);
   const Outcome other = run("train b.onnx" + again);
   EXPECT_EQ(other.code, 1);
-  EXPECT_TRUE(has(
-      other.err, "error: the saved states don't fit this model and optimizer, 2 of them differ:\n"))
+  EXPECT_TRUE(has(other.err,
+                  "error: --checkpoint run: its newest checkpoint is of another model: b.onnx is "
+                  "not the file that the run began with (it has crc32 "))
       << other.err;
-  EXPECT_TRUE(has(other.err, "' is float[10], the model has float[12]")) << other.err;
-  EXPECT_TRUE(has(other.err, "  while resuming from run/step-00000001")) << other.err;
+  EXPECT_TRUE(has(other.err,
+                  "), and these tensors differ; give the model of the run, or another folder:\n"))
+      << other.err;
+  EXPECT_TRUE(has(other.err, "' is [10] in it, [12] in the file\n")) << other.err;
   const Outcome momentum = run("train a.onnx --momentum 0.9" + again);
   EXPECT_EQ(momentum.code, 1);
   EXPECT_TRUE(has(momentum.err, "\n  --momentum is 0.9 now, not set\n")) << momentum.err;
@@ -319,6 +325,33 @@ TEST_F(CheckpointCli, another_model_is_refused_with_the_tensors_that_differ) {
   EXPECT_TRUE(has(weights.err, "c.onnx is not the file that the run began with (it has crc32 "))
       << weights.err;
   EXPECT_TRUE(has(weights.err, ", a.onnx had crc32 ")) << weights.err;
+}
+
+TEST_F(CheckpointCli, another_model_is_named_before_the_data_that_do_not_fit_it) {
+  ASSERT_EQ(run("model lenet -o a.onnx --input 1x16x16 --classes 10").code, 0);
+  ASSERT_EQ(run("model lenet -o b.onnx --input 1x20x20 --classes 10").code, 0);
+  write_idx_set(file("data"), 64, 16);
+  ASSERT_EQ(run("train a.onnx --data idx:data --checkpoint run").code, 0);
+  const Outcome other = run("train b.onnx --data idx:data --checkpoint run --resume --epochs 2");
+  EXPECT_EQ(other.code, 1);
+  EXPECT_TRUE(
+      has(other.err,
+          "error: --checkpoint run: its newest checkpoint is of another model: b.onnx is not"))
+      << other.err;
+}
+
+TEST_F(CheckpointCli, a_flag_for_replicas_that_the_run_had_before_is_said_to_be_that) {
+  ASSERT_EQ(run("model lenet -o a.onnx --input 1x16x16 --classes 10").code, 0);
+  ASSERT_EQ(
+      run("train a.onnx --data synthetic:64 --replicas 2 --check-replicas 1 --checkpoint run").code,
+      0);
+  const Outcome one =
+      run("train a.onnx --data synthetic:64 --replicas 1 --checkpoint run --resume --epochs 2");
+  EXPECT_EQ(one.code, 0) << one.err;
+  EXPECT_TRUE(has(one.err,
+                  "--check-replicas, which the run had before, does nothing here: there is one "
+                  "replica\n"))
+      << one.err;
 }
 
 TEST_F(CheckpointCli, no_checkpoint_there_means_step_0_and_says_so) {
@@ -538,7 +571,8 @@ TEST_F(CheckpointCli, every_flag_of_train_is_kept_or_known_to_need_no_keeping) {
                                  "--plot",      "--checkpoint",   "--checkpoint-every",
                                  "--keep",      "--resume",       "--json",
                                  "--dry-run",   "--no-shuffle",   "--keep-training-form",
-                                 "--save-best", "--save-weights", "--trace"};
+                                 "--save-best", "--save-weights", "--trace",
+                                 "--summary"};
   for (const std::string& flag : runtime::run_config_flags()) known.insert(flag);
   for (const runtime::UnbuiltFlag& flag : runtime::unbuilt_flags()) known.insert(flag.name);
   const std::string help = run("train --help").out;

@@ -178,7 +178,7 @@ TEST(Adapt, types_that_lose_information_are_refused) {
   classes.label = RowType{DType::kInt64, {2}};
   EXPECT_NE(error_of([&] {
               adapt(one_hot, input(DType::kFloat32, {2}), classes);
-            }).find("one-hot rows, give the class numbers"),
+            }).find("if they are one-hot, give class indices, as labels.argmax(axis=1) does"),
             std::string::npos);
   auto tokens = source(Tensor::of<int64_t>({2, 2}, {1, 2, 3, int64_t{1} << 31}), {});
   EXPECT_EQ(error_of([&] { adapt(tokens, input(DType::kInt32, {2}), {}); }),

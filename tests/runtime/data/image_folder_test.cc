@@ -122,7 +122,30 @@ TEST_F(ImageFolderTest, other_files_are_left_out_and_counted) {
   put_bytes("a/Thumbs.db", "x");
   put_bytes("labels.csv", "x");
   EXPECT_EQ(open(Split::kTrain)->size(), 1);
-  EXPECT_TRUE(told("left out 4 files that are not .png, .jpg or .jpeg in a class"));
+  EXPECT_TRUE(told("left out 3 files that are not .png, .jpg or .jpeg in a class"));
+}
+
+TEST_F(ImageFolderTest, images_beside_the_classes_are_left_out_and_named) {
+  put("train/a/1.png", 1);
+  put("train/x.png", 2);
+  put("test/a/1.png", 3);
+  EXPECT_EQ(values(*open(Split::kTrain)), std::vector<int>{1});
+  EXPECT_TRUE(
+      told("folder:D (train): left out 1 image beside the class folders, which has no "
+           "class: " +
+           path("train/x.png") + "; move it into the folder of a class, or away"));
+  put("train/y.png", 2);
+  EXPECT_EQ(open(Split::kTrain)->info().classes, 1);
+  EXPECT_TRUE(told("left out 2 images beside the class folders, which have no class: "));
+  EXPECT_EQ(values(*open(Split::kTest)), std::vector<int>{3});
+  // With a class beside it, train may be a class, too.
+  put("bus/1.png", 4);
+  EXPECT_EQ(refusal(), "folder:D: there is a part " + path("test") +
+                           " but no part train with the same classes; " + path("train/x.png") +
+                           " beside its folders makes it look like a class: move the images there "
+                           "into a class, or away");
+  fs::remove_all(root() / "test");
+  EXPECT_EQ(open(Split::kTrain)->info().classes, 2);
 }
 
 TEST_F(ImageFolderTest, links_to_files_and_folders_are_followed_but_not_in_a_circle) {

@@ -57,8 +57,8 @@ TEST(Labels, shapes_and_counts_are_compared) {
   EXPECT_EQ(check(Tensor::of<int64_t>({2}, {0, 1}), {3, {}, 2, {}}),
             "3 samples in data, but 2 labels in data: the counts must agree");
   EXPECT_EQ(check(Tensor::of<int64_t>({2, 2}, {1, 0, 0, 1}), {2, {}, 2, {}}),
-            "data: labels have shape [2,2] (rank 2), expected [2]; if these are one-hot rows, give "
-            "the class numbers instead");
+            "data: labels have shape [2,2] (rank 2), expected [2]; if they are one-hot, give "
+            "class indices, as labels.argmax(axis=1) does");
   EXPECT_NE(check(Tensor::of<int64_t>({}, {1}), {1, {}, 2, {}}), "no error");
   EXPECT_EQ(check(Tensor(DType::kInt64, {0}), {0, {}, 2, {}}),
             "data: there are 0 samples, expected at least 1");
