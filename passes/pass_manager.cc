@@ -56,18 +56,6 @@ const Pass& pass_or_throw(std::string_view name) {
   throw Error("there is no pass '{}'{}", name, hint);
 }
 
-void check_skips(const std::vector<std::string>& skip) {
-  for (const std::string& name : skip) {
-    if (pass_or_throw(name).need == Need::kOptional) continue;
-    std::vector<std::string_view> optional;
-    for (const Pass& pass : all_passes()) {
-      if (pass.need == Need::kOptional) optional.push_back(pass.name);
-    }
-    throw Error("--skip-pass {}: nothing meaningful is left without it; can be left out: {}", name,
-                fmt::join(optional, ", "));
-  }
-}
-
 // What can't be run is often the cause of what a later pass trips over, so both are said. An error
 // about nothing else was found before this pass and doesn't name it.
 template <class Body>
@@ -90,6 +78,18 @@ bool with_pass(const Pass& pass, const PassContext& context, Body&& body) {
 }
 
 }  // namespace
+
+void check_skips(const std::vector<std::string>& skip) {
+  for (const std::string& name : skip) {
+    if (pass_or_throw(name).need == Need::kOptional) continue;
+    std::vector<std::string_view> optional;
+    for (const Pass& pass : all_passes()) {
+      if (pass.need == Need::kOptional) optional.push_back(pass.name);
+    }
+    throw Error("--skip-pass {}: nothing meaningful is left without it; can be left out: {}", name,
+                fmt::join(optional, ", "));
+  }
+}
 
 void run_pipeline(graph::Graph& graph, PassContext& context, const Pipeline& pipeline,
                   const Instruments& instruments) {

@@ -31,6 +31,10 @@ struct Instruments {
   std::vector<PassTiming>* timings = nullptr;
 };
 
+// Throws Error for an unknown pass, with near names, and for one without which nothing meaningful
+// is left.
+void check_skips(const std::vector<std::string>& skip);
+
 // Internal errors, and with SARDONYX_LOG=debug all, gain "while running pass NAME". Throws Error
 // for an unknown pass, with near names, and where options.skip names one that is needed.
 void run_pipeline(graph::Graph& graph, PassContext& context, const Pipeline& pipeline,

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "passes/pass_manager.h"
 #include "runtime/optimizer_flags.h"
 #include "runtime/text.h"
 #include "runtime/usage.h"
@@ -103,6 +104,21 @@ void check_count(const std::string& flag, int64_t value) {
   if (value > kMost) throw UsageError("{} {}: expected at most {}", flag, value, kMost);
 }
 
+namespace {
+
+void check_skips(const Flags& flags) {
+  std::vector<std::string> optional;
+  for (const passes::Pass& pass : passes::all_passes()) {
+    if (pass.need == passes::Need::kOptional) optional.emplace_back(pass.name);
+  }
+  for (const std::string& name : flags.skip_passes) {
+    if (passes::find_pass(name) == nullptr) check_choice("--skip-pass", name, optional);
+  }
+  as_usage("--skip-pass", [&] { passes::check_skips(flags.skip_passes); });
+}
+
+}  // namespace
+
 SessionOptions session_options(const Flags& flags) {
   check_counts(flags);
   SessionOptions options;
@@ -127,6 +143,7 @@ SessionOptions session_options(const Flags& flags) {
   pipeline.reduce = reduce_options(flags);
   pipeline.direct_only = flags.direct_only;
   options.tune = flags.tune;
+  check_skips(flags);
   pipeline.skip = flags.skip_passes;
   options.memory_budget = flags.memory_budget.value_or(0);
   pipeline.trainable.freeze = flags.freeze;

@@ -70,7 +70,8 @@ void JsonLines::try_line(const std::string& text) {
   if (broken_) return;
   broken_ = std::fwrite(text.data(), 1, text.size(), file_) != text.size() ||
             std::fputc('\n', file_) == EOF || std::fflush(file_) != 0;
-  if (!broken_) return;
+  // Who stopped reading standard output knows it.
+  if (!broken_ || (file_ == stdout && errno == EPIPE)) return;
   support::warning("can't write to {}: {}; the log ends here, the run goes on", name_,
                    std::strerror(errno));
 }

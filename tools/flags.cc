@@ -57,7 +57,9 @@ int64_t whole_number(const char* flag, const std::string& text, int64_t least, i
 
 double real_number(const char* flag, const std::string& text) {
   const auto value = runtime::parse_number(text);
-  if (!value) throw runtime::UsageError("{} '{}': expected a number", flag, text);
+  if (!value) {
+    throw runtime::UsageError("{} '{}': expected a number, as 0.1 or 1e-3", flag, text);
+  }
   return *value;
 }
 

@@ -1,7 +1,7 @@
 // The program `sardonyx`: picks the command, turns exceptions into exit codes.
 //
 //   0 done   1 the user's input is wrong   2 usage   3 internal error   130, 143 stopped by a
-//   signal
+//   signal   141 nobody read standard output to its end
 #include <fmt/core.h>
 
 #include <csignal>
@@ -33,7 +33,8 @@ constexpr Command kCommands[] = {
     {"env", "versions, devices and environment switches", setup_env},
 };
 
-enum Exit : int { kDone = 0, kInput = 1, kUsage = 2, kInternal = 3 };
+// 141: as if SIGPIPE had ended the program (128 + 13), which others in a pipeline expect.
+enum Exit : int { kDone = 0, kInput = 1, kUsage = 2, kInternal = 3, kReaderGone = 141 };
 
 std::string overview() {
   std::string text = "sardonyx trains ONNX models.\n\nusage: sardonyx COMMAND [FLAGS]\n\n";
@@ -85,6 +86,13 @@ std::string explain_conversion(const std::string& text) {
                      text.substr(equals + 3));
 }
 
+// "--lr: 1 required X missing" in words.
+std::string explain_missing(const std::string& text) {
+  const size_t colon = text.find(": ");
+  if (colon == std::string::npos || !text.ends_with(" missing")) return text;
+  return fmt::format("{}: expected a value behind it", text.substr(0, colon));
+}
+
 // No value is the empty text: a shell variable that isn't set.
 void check_empty(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
@@ -115,6 +123,8 @@ int run(const Command& command, int argc, char** argv) {
     return usage_failure(command, explain_extras(app, error.what()));
   } catch (const CLI::ConversionError& error) {
     return usage_failure(command, explain_conversion(error.what()));
+  } catch (const CLI::ArgumentMismatch& error) {
+    return usage_failure(command, explain_missing(error.what()));
   } catch (const CLI::ParseError& error) {
     return usage_failure(command, error.what());
   } catch (const runtime::UsageError& error) {
@@ -172,8 +182,9 @@ int guarded(int argc, char** argv) {
 int close_stdout(int code) {
   const bool flushed = std::fflush(stdout) == 0;
   if (flushed && std::ferror(stdout) == 0) return code;
-  const char* why = reader_gone() ? "its reader has gone" : "the disk may be full";
-  const int failed = fail(kInput, fmt::format("standard output can't be written: {}", why));
+  // Who reads the first line only, as `head` does, knows that there is more.
+  if (reader_gone()) return code == kDone ? kReaderGone : code;
+  const int failed = fail(kInput, "standard output can't be written: the disk may be full");
   return code == kDone ? failed : code;
 }
 

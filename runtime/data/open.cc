@@ -183,6 +183,21 @@ DatasetPtr open_synthetic(const std::string& spec, std::string_view count, Split
   return make_synthetic(task, split);
 }
 
+// What a file or a kind without its place was probably meant as.
+std::string form_hint(const std::string& spec, const std::string& kind) {
+  const std::string end = fs::path(spec).extension();
+  std::error_code error;
+  if (kind == "npz") return "; give the file behind the colon, as npz:data.npz";
+  if (kind == "idx" || kind == "folder") {
+    return fmt::format("; give the folder behind the colon, as {}:data", kind);
+  }
+  if (end == ".npz") return "; a file of arrays is npz:" + spec;
+  if (end == ".npy") return "; arrays go into one file, as numpy.savez writes it: npz:data.npz";
+  if (fs::is_directory(spec, error))
+    return fmt::format("; a folder is idx:{0} or folder:{0}", spec);
+  return "";
+}
+
 }  // namespace
 
 std::shared_ptr<const Dataset> open_dataset(const std::string& spec, Split split,
@@ -197,7 +212,7 @@ std::shared_ptr<const Dataset> open_dataset(const std::string& spec, Split split
     return open_image_folder(spec, rest, split, options.images);
   }
   if (kind == "synthetic") return open_synthetic(spec, rest, split, options);
-  throw Error("--data {}: unknown, expected one of {}", spec, kKinds);
+  throw Error("--data {}: unknown, expected one of {}{}", spec, kKinds, form_hint(spec, kind));
 }
 
 }  // namespace sardonyx::runtime

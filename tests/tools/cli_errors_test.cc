@@ -61,7 +61,9 @@ TEST_F(CliErrors, usage_is_code_2_and_names_what_is_near) {
   expect("train lenet.onnx", 2, "error: --data is missing: fashion-mnist, ");
   expect("train lenet.onnx more.onnx --data synthetic", 2,
          "error: 'more.onnx' is one argument too many");
-  expect("train lenet.onnx --data synthetic --lr fast", 2, "error: --lr 'fast': expected a number");
+  expect("train lenet.onnx --data synthetic --lr fast", 2,
+         "error: --lr 'fast': expected a number, as 0.1 or 1e-3\n");
+  expect("train lenet.onnx --data synthetic --lr", 2, "error: --lr: expected a value behind it");
   expect("train lenet.onnx --data synthetic --lr inf", 2, "error: --lr 'inf': expected a number");
   expect("train lenet.onnx --data synthetic --epochs 99999999999999999999", 2,
          "error: --epochs '99999999999999999999': expected a whole number from 1 to 1000000000");
@@ -239,6 +241,14 @@ TEST_F(CliErrors, image_folders_are_checked_before_the_first_step) {
   expect("train lenet.onnx --data folder:nowhere", 1,
          "error: folder:nowhere: there is no such folder");
   expect("train lenet.onnx --data folder:", 1, "error: --data folder:: unknown, expected one of ");
+  const std::string kinds =
+      "fashion-mnist, mnist, cifar10, cifar100, idx:DIR, npz:FILE, folder:DIR, synthetic[:N]";
+  expect("train lenet.onnx --data npz", 1,
+         "error: --data npz: unknown, expected one of " + kinds +
+             "; give the file behind the colon, as npz:data.npz\n");
+  expect("train lenet.onnx --data d.npz", 1,
+         "error: --data d.npz: unknown, expected one of " + kinds +
+             "; a file of arrays is npz:d.npz\n");
   for (int i = 0; i < 11; ++i) picture("many/class" + std::to_string(i) + "/1.png", good);
   EXPECT_TRUE(has(run("train lenet.onnx --data folder:many").err,
                   "error: folder:many (train): the data have 11 classes, but the model tells 10 "

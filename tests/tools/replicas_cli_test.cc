@@ -44,10 +44,12 @@ TEST_F(ReplicasCli, numbers_that_contradict_each_other_are_usage_errors) {
   expect("--replicas 2 --reduce-dtype bf16 --dtype f64", 2,
          "error: --reduce-dtype bf16 goes with --dtype f32, not f64");
   expect("--check-replicas -1", 2, "error: --check-replicas '-1': expected a whole number from 0");
-  expect("--skip-pass insert_allreduce", 1,
-         "error: there is no pass 'insert_allreduce'; did you mean insert_all_reduce");
+  expect("--skip-pass insert_allreduce", 2,
+         "error: --skip-pass 'insert_allreduce' is not known (did you mean insert_all_reduce?); "
+         "there is read_averages, fold_constants, ");
+  expect("--skip-pass nosuch", 2, "error: --skip-pass 'nosuch' is not known; there is ");
   expect(
-      "--skip-pass append_loss", 1,
+      "--skip-pass append_loss", 2,
       "error: --skip-pass append_loss: nothing meaningful is left without it; can be left out: ");
 }
 
