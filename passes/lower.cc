@@ -81,7 +81,7 @@ const std::vector<LoweringStage>& lowering_stages() {
 }
 
 std::string print(const Lowering& lowering, const graph::PrintOptions& options) {
-  if (lowering.plan) return print(*lowering.plan);
+  if (lowering.plan) return summary(*lowering.plan) + "\n" + print(*lowering.plan);
   std::unordered_map<const graph::Node*, std::string> headings;
   for (size_t i = 0; i < lowering.regions.size(); ++i) {
     headings[lowering.regions[i].nodes.front()] = region_heading(lowering.regions[i], i);

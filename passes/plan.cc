@@ -1,5 +1,7 @@
 #include "passes/plan.h"
 
+#include <algorithm>
+
 #include "graph/print.h"
 #include "passes/arena.h"
 #include "passes/buckets.h"
@@ -40,7 +42,23 @@ int Plan::output_index(std::string_view name) const {
   return -1;
 }
 
+int64_t Plan::steps() const {
+  size_t count = 0;
+  for (const Region& region : regions) count += region.steps.size();
+  return static_cast<int64_t>(count);
+}
+
+int64_t Plan::blocked_regions() const { return std::ranges::count_if(regions, &Region::blocked); }
+
 namespace {
+
+std::string counted(int64_t count, const char* what) {
+  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+}
+
+std::string mib(size_t bytes) {
+  return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / (1 << 20));
+}
 
 std::string location_str(const Location& location) {
   static constexpr const char* kNames[] = {"-", "state", "arena", "local", "constant", "input"};
@@ -61,13 +79,27 @@ std::string operands(const std::vector<Location>& locations) {
 
 }  // namespace
 
+std::string summary(const Plan& plan) {
+  const MemoryReport& memory = plan.memory;
+  std::string text = fmt::format(
+      "summary\n  batch {}, {}: {} in {}, {} of which {} block by block\n"
+      "  memory {}: states {} (parameters, statistics, optimizer), arena {} (everything else)\n"
+      "  of the arena {} must be there at once{}; without reuse it would be {}\n",
+      plan.batch, counted(plan.threads, "thread"), counted(plan.steps(), "step"),
+      counted(std::ssize(plan.regions), "region"), plan.blocked_regions(),
+      plan.blocked_regions() == 1 ? "runs" : "run", mib(memory.state_bytes + memory.arena_bytes),
+      mib(memory.state_bytes), mib(memory.arena_bytes), mib(memory.liveness_bound_bytes),
+      memory.peak_node.empty() ? "" : ", at node " + memory.peak_node, mib(memory.sum_bytes));
+  for (const std::string& remark : plan.remarks) text += "  " + remark + "\n";
+  return text;
+}
+
 std::string print(const Plan& plan) {
   std::string text = fmt::format(
       "plan: batch {}, {} threads, arena {} bytes (liveness bound {}, without reuse {}), state {} "
       "bytes\n",
       plan.batch, plan.threads, plan.arena_bytes, plan.memory.liveness_bound_bytes,
       plan.memory.sum_bytes, plan.memory.state_bytes);
-  for (const std::string& remark : plan.remarks) text += remark + "\n";
   text += print_buckets(plan);
   for (size_t r = 0; r < plan.regions.size(); ++r) {
     const Region& region = plan.regions[r];

@@ -138,9 +138,13 @@ struct Plan {
 
   int input_index(std::string_view name) const;   // -1 when unknown
   int output_index(std::string_view name) const;  // -1 when unknown
+  int64_t steps() const;                          // of all regions
+  int64_t blocked_regions() const;                // those that run block by block
 };
 
-// Human-readable: regions, steps with kernels, locations, memory. `inspect --training` shows it.
+// Human-readable, in a few lines: steps, memory, and what passes saved.
+std::string summary(const Plan& plan);
+// Human-readable: regions, steps with kernels, locations. `inspect --training` shows both.
 std::string print(const Plan& plan);
 
 }  // namespace sardonyx::passes

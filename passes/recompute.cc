@@ -78,9 +78,9 @@ class Recomputer {
     context_.live_bytes = reached.bytes;
     const int count = rewrite();
     if (count == 0) return false;
-    context_.remarks.push_back(
-        fmt::format("{} results computed again instead of kept: saves {:.1f} MiB", count,
-                    static_cast<double>(kept.bytes - reached.bytes) / (1 << 20)));
+    context_.remarks.push_back(fmt::format(
+        "{} result{} computed again instead of kept: saves {:.1f} MiB", count,
+        count == 1 ? "" : "s", static_cast<double>(kept.bytes - reached.bytes) / (1 << 20)));
     return true;
   }
 

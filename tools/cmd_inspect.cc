@@ -24,7 +24,7 @@ struct InspectFlags {
   runtime::Flags shared;
   std::string format = "text", file;
   int64_t max_elements = 16;
-  bool training = false;
+  bool training = false, summary = false;
 };
 
 std::string function_text(const graph::Function& function, const graph::PrintOptions& options) {
@@ -52,15 +52,26 @@ std::string training_text(const InspectFlags& flags) {
   auto setup = runtime::batch_setup(flags.shared, runtime::baked_rows(*session));
   runtime::join_singles(*session, {setup.batch}, setup.cut);
   const auto plan = session->draft_plan(runtime::largest_micro_batch(setup));
-  if (flags.format == "json") return plan_json(session->model(), *plan);
+  if (flags.format == "json") {
+    return flags.summary ? summary_json(session->model(), *plan)
+                         : plan_json(session->model(), *plan);
+  }
   for (const std::string& line : session->notices()) support::notice("{}", line);
   if (flags.format == "dot") return graph::to_dot(*plan->graph);
-  return graph::print(*plan->graph, {flags.max_elements, true, false}) + "\n" +
+  if (flags.summary) return passes::summary(*plan);
+  return passes::summary(*plan) + "\n" +
+         graph::print(*plan->graph, {flags.max_elements, true, false}) + "\n" +
          passes::print(*plan);
 }
 
 int inspect(const InspectFlags& flags) {
   runtime::check_choice("--format", flags.format, {"text", "json", "dot"}, {"html"});
+  if (flags.summary && !flags.training) {
+    throw runtime::UsageError("--summary is that of a plan: it goes with --training");
+  }
+  if (flags.summary && flags.format == "dot") {
+    throw runtime::UsageError("--summary is text or json; --format dot draws the graph");
+  }
   runtime::session_options(flags.shared);
   check_outputs({{"-o", flags.file}}, flags.shared);
   const std::string text = flags.training ? training_text(flags) : file_text(flags);
@@ -78,6 +89,7 @@ Action setup_inspect(CLI::App& app) {
   auto flags = std::make_shared<InspectFlags>();
   add_model_argument(app, flags->shared);
   app.add_flag("--training", flags->training, "the training graph and its plan");
+  app.add_flag("--summary", flags->summary, "with --training: steps, memory and savings only");
   app.add_option("--format", flags->format, "text (default), json or dot");
   app.add_flag_callback(
       "--json", [flags] { flags->format = "json"; }, "--format json");

@@ -32,6 +32,7 @@ using namespace runtime;  // NOLINT: this file is glue between its parts
 constexpr double kQuietSeconds = 10;
 
 void check_files(const Flags& flags) {
+  if (flags.summary && !flags.dry_run) throw UsageError("--summary goes with --dry-run");
   if (flags.dry_run && flags.json) throw UsageError("--json goes with training, not --dry-run");
   const std::string kind = std::filesystem::path(flags.plot).extension();
   if (!flags.plot.empty() && kind != ".svg" && kind != ".html") {
@@ -133,17 +134,17 @@ class Listeners {
   const BestModel* best_ = nullptr;
 };
 
-void print_summary(const RunSummary& summary) {
-  std::vector<std::string> facts;
-  if (summary.best_test_accuracy) {
-    facts.push_back(
-        fmt::format("best test accuracy {:.2f} %", 100.0 * *summary.best_test_accuracy));
 // "trained.onnx (+ trained.onnx.data)"
 std::string files_text(const std::string& model, const std::vector<std::string>& data_files) {
   if (data_files.empty()) return model;
   return fmt::format("{} (+ {})", model, join(data_files));
 }
 
+void print_summary(const RunSummary& summary) {
+  std::vector<std::string> facts;
+  if (summary.best_test_accuracy) {
+    facts.push_back(
+        fmt::format("best test accuracy {:.2f} %", 100.0 * *summary.best_test_accuracy));
   }
   if (summary.done && !summary.stopped.empty()) {
     facts.push_back(fmt::format("{} after step {}, no epoch was better than epoch {}",
@@ -178,7 +179,9 @@ int dry_run(const Flags& flags, Session& session, const FedData& data, Trainer& 
   trainer.prepare();
   print_facts(flags, session, data, trainer);
   const int64_t rows = largest_micro_batch(trainer.options().batch);
-  fmt::print("\n{}", passes::print(*session.draft_plan(rows)));
+  const auto plan = session.draft_plan(rows);
+  fmt::print("\n{}", passes::summary(*plan));
+  if (!flags.summary) fmt::print("\n{}", passes::print(*plan));
   return 0;
 }
 
@@ -192,10 +195,10 @@ int train(Flags flags) {
   check_files(flags);
   checkpoints.replay(session_flags);
   const auto session = Session::open(flags.model, std::move(session_flags));
+  checkpoints.check_model(flags, *session);
   const Feed feed = find_feed(*session, flags);
   const TrainerOptions options = trainer_options(flags, feed.baked_rows());
   const FedData data =
-  checkpoints.check_model(flags, *session);
       open_data(*session, feed, flags, largest_micro_batch(options.batch), DataUse::kTraining);
   Trainer trainer(*session, feed, data, options);
   const size_t told = tell_notices(*session, 0);
@@ -218,6 +221,7 @@ int train(Flags flags) {
     SavedModel saved = session->save(flags.save, save_options(flags));
     for (const std::string& line : saved.notices) support::notice("{}", line);
     summary.saved = flags.save;
+    summary.saved_data = std::move(saved.data_files);
   }
   listeners.add_best(summary);
   if (!summary.done) summary.stopped = StopSignal::name(StopSignal::received());
@@ -226,7 +230,6 @@ int train(Flags flags) {
     print_summary(summary);
     // Lines for people: who closed them early, as `head` does, has seen enough.
     forget_gone_reader();
-    summary.saved_data = std::move(saved.data_files);
   }
   if (writer != nullptr && !writer->failure().empty()) {
     throw Error("the checkpoint of step {} is missing: {}", summary.step, writer->failure());
@@ -256,6 +259,8 @@ Action setup_train(CLI::App& app) {
   add_file_flags(app, *flags);
   add_json_flag(app, *flags);
   app.add_flag("--dry-run", flags->dry_run, "plan, memory and facts; no step")->group("Run");
+  app.add_flag("--summary", flags->summary, "of --dry-run: steps, memory and savings only")
+      ->group("Run");
   add_example(
       app,
       "sardonyx train lenet.onnx --data fashion-mnist --epochs 10 --batch 256 --lr 0.2 \\\n"

@@ -165,14 +165,27 @@ Json to_json(const passes::Step& step) {
           {"accumulate", step.accumulate}};
 }
 
+Json to_json(const passes::MemoryReport& memory) {
+  return {{"state_bytes", memory.state_bytes},
+          {"arena_bytes", memory.arena_bytes},
+          {"liveness_bound_bytes", memory.liveness_bound_bytes},
+          {"without_reuse_bytes", memory.sum_bytes},
+          {"peak_node", memory.peak_node}};
+}
+
+Json summary_of(const passes::Plan& plan) {
+  return {{"batch", plan.batch},
+          {"threads", plan.threads},
+          {"steps", plan.steps()},
+          {"regions", plan.regions.size()},
+          {"blocked_regions", plan.blocked_regions()},
+          {"memory", to_json(plan.memory)},
+          {"remarks", plan.remarks}};
+}
+
 Json to_json(const passes::Plan& plan) {
-  const passes::MemoryReport& memory = plan.memory;
   Json json = {{"batch", plan.batch}, {"threads", plan.threads}};
-  json["memory"] = {{"state_bytes", memory.state_bytes},
-                    {"arena_bytes", memory.arena_bytes},
-                    {"liveness_bound_bytes", memory.liveness_bound_bytes},
-                    {"without_reuse_bytes", memory.sum_bytes},
-                    {"peak_node", memory.peak_node}};
+  json["memory"] = to_json(plan.memory);
   json["remarks"] = plan.remarks;
   json["buckets"] = Json::array();
   for (const passes::BucketFacts& bucket : passes::buckets(plan)) {
@@ -219,9 +232,16 @@ std::string model_json(const graph::Model& model, const graph::ImportedModel& im
 
 std::string plan_json(const graph::Model& model, const passes::Plan& plan) {
   Json json = {{"schema", "sardonyx.inspect/1"}, {"file", file_json(model)}};
+  json["summary"] = summary_of(plan);
   json["graph"] = to_json(*plan.graph);
   json["plan"] = to_json(plan);
   return dump(json);
+}
+
+std::string summary_json(const graph::Model& model, const passes::Plan& plan) {
+  return dump({{"schema", "sardonyx.inspect/1"},
+               {"file", file_json(model)},
+               {"summary", summary_of(plan)}});
 }
 
 }  // namespace sardonyx::tools

@@ -14,5 +14,7 @@ namespace sardonyx::tools {
 std::string model_json(const graph::Model& model, const graph::ImportedModel& imported);
 // The training graph as it will run, with its plan.
 std::string plan_json(const graph::Model& model, const passes::Plan& plan);
+// Its summary alone.
+std::string summary_json(const graph::Model& model, const passes::Plan& plan);
 
 }  // namespace sardonyx::tools

@@ -74,8 +74,9 @@ TEST_F(Stages, each_prints_what_it_decided) {
   EXPECT_TRUE(has(kernels_text, "# float[N:20,2,2,2]@n16 # conv.lanes\n")) << kernels_text;
   const auto& [memory, memory_text] = dumps[3];
   EXPECT_EQ(memory, "plan_memory");
-  EXPECT_TRUE(memory_text.starts_with("plan: batch 20, 2 threads, arena ")) << memory_text;
-  EXPECT_TRUE(has(memory_text, " Reorder nodes between layouts\n")) << memory_text;
+  EXPECT_TRUE(memory_text.starts_with("summary\n  batch 20, 2 threads: ")) << memory_text;
+  EXPECT_TRUE(has(memory_text, "\n  2 Reorder nodes between layouts\n\nplan: batch 20, "))
+      << memory_text;
   EXPECT_TRUE(has(memory_text, "region 0: 2 blocks of 16 rows (last 4), ")) << memory_text;
   EXPECT_TRUE(has(memory_text, "(input+0/1024) -> (local+0)")) << memory_text;
 }

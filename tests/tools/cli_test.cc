@@ -1,8 +1,11 @@
 // The program as a user meets it: what each command does, its exit code, and that JSON is JSON.
 // cli_errors_test.cc has what goes wrong.
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/wait.h>
 
+#include <onnx/onnx_pb.h>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -10,6 +13,8 @@
 #include <sstream>
 #include <thread>
 
+#include "tests/support/onnx_sketch.h"
+#include "tests/support/paths.h"
 #include "tests/tools/program.h"
 
 namespace sardonyx::testing {
@@ -188,9 +193,10 @@ TEST_F(Cli, check_says_what_is_trained_and_with_which_command) {
   EXPECT_TRUE(has(text.out, "conv2.weight  float[50,20,5,5]  trainable  reaches the loss through"));
   EXPECT_TRUE(has(text.out, "constant   frozen by --freeze"));
   EXPECT_TRUE(has(text.out, "memory for 8 rows: "));
-  EXPECT_TRUE(text.out.ends_with(
-      "train it with\n  sardonyx train lenet.onnx --data npz:DATA.npz --epochs 10 --batch 8 --lr "
-      "0.01 --freeze 'conv1*' --save trained.onnx\n"))
+  EXPECT_TRUE(
+      text.out.ends_with("train it with (DATA.npz: your arrays, see docs/data.md)\n  sardonyx "
+                         "train lenet.onnx --data npz:DATA.npz --epochs 10 --batch 8 --lr "
+                         "0.01 --freeze 'conv1*' --save trained.onnx\n"))
       << text.out;
   EXPECT_TRUE(has(run("check lenet.onnx --momentum 0.9 --nesterov --dtype f64").out,
                   "--lr 0.01 --momentum 0.9 --nesterov --dtype f64 --save"));
@@ -390,6 +396,94 @@ TEST_F(Cli, bench_gives_a_line_per_repetition_and_medians_with_a_table) {
   EXPECT_TRUE(counted);
   const std::string table = run("bench lenet.onnx --steps 1 --repetitions 1").out;
   EXPECT_TRUE(has(table, "  GFLOP/s  of peak  kernel")) << table;
+}
+
+TEST_F(Cli, save_names_the_data_files_that_it_wrote) {
+  make_lenet();
+  onnx::ModelProto model;
+  ASSERT_TRUE(model.ParseFromString(content("lenet.onnx")));
+  onnx::TensorProto& weight = *model.mutable_graph()->mutable_initializer(0);
+  write_file(program_.file("lenet.onnx.data"), weight.raw_data());
+  weight.clear_raw_data();
+  weight.set_data_location(onnx::TensorProto::EXTERNAL);
+  onnx::StringStringEntryProto& entry = *weight.add_external_data();
+  entry.set_key("location");
+  entry.set_value("lenet.onnx.data");
+  write_file(program_.file("lenet.onnx"), model.SerializeAsString());
+  const std::string train = "train lenet.onnx --data synthetic:64 --save trained.onnx";
+  EXPECT_TRUE(has(run(train).out, "; saved trained.onnx (+ trained.onnx.data)\n"));
+  EXPECT_EQ(json_lines(run(train + " --json").out).back()["saved_data"],
+            Json::parse(R"(["trained.onnx.data"])"));
+}
+
+// The exit code of the program in front of a pipe, and what it said to stderr.
+Outcome into_head(const Program& program, const std::string& arguments) {
+  const std::string command = fmt::format(
+      "cd {} && {{ {} {} 2>err; echo $? >code; }} | (exec 0<&-; sleep 0.2)",
+      program.folder().string(), (tests::build_folder() / "tools/sardonyx").string(), arguments);
+  EXPECT_EQ(std::system(command.c_str()), 0);
+  return {std::stoi(read_file(program.file("code"))), "", read_file(program.file("err"))};
+}
+
+TEST_F(Cli, who_stops_reading_ends_a_command_quietly) {
+  make_lenet();
+  for (const char* command :
+       {"inspect lenet.onnx", "inspect lenet.onnx --training --json", "check lenet.onnx", "ops",
+        "env", "--help", "opt lenet.onnx --passes infer_shapes",
+        "train lenet.onnx --data synthetic:64 --dry-run",
+        "train lenet.onnx --data synthetic:64 --steps 1 --json"}) {
+    const Outcome outcome = into_head(program_, command);
+    EXPECT_EQ(outcome.code, 141) << command;
+    EXPECT_EQ(outcome.err, "") << command;
+  }
+  // Lines for people: training went its way.
+  EXPECT_EQ(into_head(program_, "train lenet.onnx --data synthetic:64 --steps 1").code, 0);
+}
+
+TEST_F(Cli, a_full_disk_behind_standard_output_is_an_error) {
+  make_lenet();
+  for (const char* command :
+       {"inspect lenet.onnx", "ops", "--help", "train lenet.onnx --data synthetic:64 --steps 1"}) {
+    const std::string line =
+        fmt::format("cd {} && {} {} >/dev/full 2>err", program_.folder().string(),
+                    (tests::build_folder() / "tools/sardonyx").string(), command);
+    EXPECT_EQ(WEXITSTATUS(std::system(line.c_str())), 1) << command;
+    EXPECT_TRUE(
+        has(content("err"), "error: standard output can't be written: the disk may be full\n"))
+        << content("err");
+  }
+}
+
+TEST_F(Cli, the_summary_of_a_plan_comes_first_and_alone) {
+  make_lenet();
+  const std::string first = "summary\n  batch 8, 1 thread: ";
+  const Outcome whole = run("inspect lenet.onnx --training --batch 8 --threads 1");
+  EXPECT_TRUE(whole.out.starts_with(first)) << whole.out;
+  const Outcome alone = run("inspect lenet.onnx --training --batch 8 --threads 1 --summary");
+  EXPECT_TRUE(whole.out.starts_with(alone.out + "\n"));
+  EXPECT_TRUE(has(alone.out, " MiB: states 0.1 MiB (parameters, statistics, optimizer), arena "))
+      << alone.out;
+  const Json json =
+      Json::parse(run("inspect lenet.onnx --training --batch 8 --threads 1 --summary --json").out);
+  EXPECT_FALSE(json.contains("graph"));
+  EXPECT_EQ(json["summary"]["batch"], 8);
+  EXPECT_GT(json["summary"]["memory"]["state_bytes"], 100000);
+  const Json plan =
+      Json::parse(run("inspect lenet.onnx --training --batch 8 --threads 1 --json").out);
+  EXPECT_EQ(plan["summary"], json["summary"]);
+  EXPECT_EQ(run("inspect lenet.onnx --summary").code, 2);
+  const Outcome dry = run("train lenet.onnx --data synthetic:64 --dry-run --summary --threads 1");
+  EXPECT_EQ(dry.code, 0) << dry.err;
+  EXPECT_TRUE(has(dry.out, "\n\nsummary\n  batch 64, 1 thread: ")) << dry.out;
+  EXPECT_FALSE(has(dry.out, "plan: batch"));
+  EXPECT_EQ(run("train lenet.onnx --data synthetic:64 --summary").code, 2);
+}
+
+TEST_F(Cli, the_command_of_check_says_what_is_to_be_filled_in) {
+  ASSERT_EQ(run("model resnet18 --width 8 --input 3x32x32 -o cifar.onnx").code, 0);
+  EXPECT_TRUE(has(run("check cifar.onnx").out,
+                  "train it with (DIR: the folder of its binary version, *.bin)\n  sardonyx train "
+                  "cifar.onnx --data cifar10 --data-dir DIR --epochs 10 "));
 }
 
 }  // namespace
