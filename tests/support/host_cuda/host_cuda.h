@@ -1,0 +1,38 @@
+// What tests say to the stand-in of the CUDA device, and ask it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace sardonyx::host_cuda {
+
+// When enqueued work runs. Both are orders that a device could take.
+enum class Schedule : uint8_t {
+  kLate,    // when somebody waits for it, and no more than that needs
+  kRandom,  // now and then a piece of any stream, by the seed
+};
+
+struct Machine {
+  int devices = 2;
+  std::string why_none = {};              // with 0 devices
+  size_t memory_bytes = size_t{4} << 30;  // of each
+  Schedule schedule = Schedule::kLate;
+  uint64_t seed = 1;
+};
+
+// Another machine: forgets the faults of the last one and what was counted. Work that is still
+// enqueued is dropped. No thread may be using the waist.
+void reset(const Machine& machine = {});
+const Machine& machine();
+
+struct Counts {
+  size_t allocations = 0;  // device and pinned
+  size_t kernels = 0;      // launches, and runs of cuDNN and cuBLAS
+  size_t copies = 0;       // and fills
+  size_t synchronizations = 0;
+};
+// Since reset().
+Counts counts();
+
+}  // namespace sardonyx::host_cuda
