@@ -1,5 +1,7 @@
 #include "tools/train_checkpoints.h"
 
+#include <onnx/onnx_pb.h>
+
 #include <filesystem>
 
 #include "graph/support/log.h"
@@ -50,13 +52,22 @@ void TrainCheckpoints::check_model(const Flags& flags, const Session& session) c
       "{} is not the file that the run began with (it has {}, {} had {})", escaped(flags.model),
       sum_str(sum), escaped(before.model), sum_str(before.model_sum));
   std::string lines;
+  // Weights inside functions have names that the file itself doesn't know.
+  bool strange = session.model().skeleton().functions().empty();
   for (const auto& [name, value] : from_->states) {
     const graph::Value* tensor = session.imported().find(name);
+    strange &= tensor == nullptr;
     if (tensor == nullptr || !tensor->is_constant() || tensor->type.shape() == value.shape()) {
       continue;
     }
     lines += fmt::format("\n  {} is {} in it, {} in the file", support::in_quotes(name),
                          graph::shape_str(value.shape()), graph::shape_str(tensor->type.shape()));
+  }
+  if (strange) {
+    throw Error(
+        "--checkpoint {}: its newest checkpoint is of another model: {}, and none of its tensors "
+        "is there; give the model of the run, or another folder",
+        escaped(flags.checkpoint), other);
   }
   if (lines.empty()) return support::warning("{}", other);
   throw Error(

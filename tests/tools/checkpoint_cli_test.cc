@@ -340,6 +340,23 @@ TEST_F(CheckpointCli, another_model_is_named_before_the_data_that_do_not_fit_it)
       << other.err;
 }
 
+TEST_F(CheckpointCli, a_model_without_a_tensor_of_the_checkpoint_is_another_one) {
+  ASSERT_EQ(run("model lenet -o a.onnx --input 1x16x16 --classes 10").code, 0);
+  ASSERT_EQ(run("model vgg11-bn --width 8 --input 1x20x20 -o b.onnx").code, 0);
+  write_idx_set(file("data"), 64, 16);
+  ASSERT_EQ(run("train a.onnx --data idx:data --checkpoint run").code, 0);
+  const Outcome other = run("train b.onnx --data idx:data --checkpoint run --resume --epochs 2");
+  EXPECT_EQ(other.code, 1);
+  EXPECT_TRUE(has(other.err,
+                  "error: --checkpoint run: its newest checkpoint is of another model: b.onnx is "
+                  "not the file that the run began with (it has crc32 "))
+      << other.err;
+  EXPECT_TRUE(has(other.err,
+                  "), and none of its tensors is there; give the model of the run, or another "
+                  "folder\n"))
+      << other.err;
+}
+
 TEST_F(CheckpointCli, a_flag_for_replicas_that_the_run_had_before_is_said_to_be_that) {
   ASSERT_EQ(run("model lenet -o a.onnx --input 1x16x16 --classes 10").code, 0);
   ASSERT_EQ(
