@@ -5,8 +5,9 @@
 // (tests/support/host_cuda/), as the include path says; so a kernel may use: threadIdx, blockIdx,
 // blockDim, gridDim (x and y), __shared__ arrays of fixed size, __syncthreads, __shfl_xor_sync and
 // __shfl_down_sync of a whole warp, and functions of <cmath>. No atomics: the order of a sum must
-// not depend on timing. A .cu file holds kernels and the plain functions that launch them; what a
-// kernel takes and declines is in NAME_cuda.cc.
+// not depend on timing. Pointers come with the arguments, also inside structs, never from device
+// memory: the stand-in translates them at the launch. A .cu file holds kernels and the plain
+// functions that launch them; what a kernel takes and declines is in NAME_cuda.cc.
 #pragma once
 
 #include <cuda_device.cuh>

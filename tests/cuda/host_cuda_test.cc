@@ -1,13 +1,17 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <condition_variable>
 #include <cstdio>
 #include <limits>
+#include <mutex>
 #include <numeric>
+#include <thread>
 #include <vector>
 
 #include "graph/support/error.h"
 #include "ops/core/cuda_context.h"
+#include "tests/cuda/both_sides.h"
 #include "tests/cuda/test_kernels.h"
 #include "tests/support/host_cuda/fixture.h"
 
@@ -16,32 +20,6 @@ namespace sardonyx::host_cuda {
 namespace {
 
 namespace cuda = ops::cuda;
-
-// Pinned memory and as much on the device, as numbers.
-template <class T>
-class Both {
- public:
-  explicit Both(size_t count)
-      : count_(count), host_(count * sizeof(T)), device_(count * sizeof(T)) {}
-  Both(cuda::Stream stream, const std::vector<T>& values) : Both(values.size()) {
-    std::copy(values.begin(), values.end(), host());
-    cuda::copy_to_device(stream, device(), host(), bytes());
-    cuda::synchronize(stream);
-  }
-  T* host() const { return reinterpret_cast<T*>(host_.data()); }
-  T* device() const { return reinterpret_cast<T*>(device_.data()); }
-  size_t bytes() const { return count_ * sizeof(T); }
-  std::vector<T> read(cuda::Stream stream) const {
-    cuda::copy_to_host(stream, host(), device(), bytes());
-    cuda::synchronize(stream);
-    return std::vector<T>(host(), host() + count_);
-  }
-
- private:
-  size_t count_;
-  cuda::PinnedMemory host_;
-  cuda::Memory device_;
-};
 
 std::vector<float> counting(size_t count) {
   std::vector<float> values(count);
@@ -75,7 +53,11 @@ class HostCudaTest : public HostCuda {
   cuda::Stream stream_ = owned_.get();
 };
 
-using HostCudaDeathTest = HostCudaTest;
+class HostCudaDeathTest : public HostCudaTest {
+ protected:
+  // A process of its own: fibers don't survive a fork under the thread sanitizer.
+  HostCudaDeathTest() { ::testing::FLAGS_gtest_death_test_style = "threadsafe"; }
+};
 
 TEST_F(HostCudaTest, names_a_device_that_nobody_takes_for_real) {
   EXPECT_EQ(cuda::device_count(), 2);
@@ -206,7 +188,63 @@ TEST_F(HostCudaTest, random_schedule_finds_a_forgotten_event) {
   EXPECT_LT(right, 20u);
 }
 
+TEST_F(HostCudaTest, threads_that_wait_for_each_others_streams_all_come_through) {
+  constexpr int kThreads = 3, kRounds = 20;
+  const Both<float> a(stream_, counting(4));
+  std::vector<cuda::OwnedStream> streams(kThreads);
+  std::vector<cuda::OwnedEvent> events(kThreads * kRounds);
+  std::mutex mutex;
+  std::condition_variable changed;
+  int turn = 0;
+  // In turn each enqueues an increment behind that of the one before, and now and then waits.
+  const auto drive = [&](int thread) {
+    cuda::use_device(0);
+    const cuda::Stream stream = streams[thread].get();
+    for (int round = 0; round < kRounds; ++round) {
+      std::unique_lock lock(mutex);
+      const int number = round * kThreads + thread;
+      changed.wait(lock, [&] { return turn == number; });
+      if (number > 0) cuda::wait(stream, events[number - 1].get());
+      launch_increment(stream, 4, a.device(), a.device());
+      cuda::record(events[number].get(), stream);
+      ++turn;
+      changed.notify_all();
+      lock.unlock();
+      if (round % 5 == thread) cuda::synchronize(stream);
+    }
+    cuda::synchronize(stream);
+  };
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kThreads; ++i) threads.emplace_back(drive, i);
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(a.read(stream_)[3], 3 + kThreads * kRounds);
+}
+
+TEST_F(HostCudaTest, failed_work_of_one_thread_reaches_every_other) {
+  const Both<float> a(5);
+  launch_write(stream_, 7, a.device());
+  std::string other;
+  std::thread([&] {
+    cuda::use_device(0);
+    const cuda::OwnedStream stream;
+    other = fault([&] {
+      for (int i = 0; i < 1000; ++i) cuda::synchronize(stream_);
+    });
+  }).join();
+  EXPECT_NE(other.find("kernel write wrote past the end"), std::string::npos) << other;
+  EXPECT_FAULT(launch_write(stream_, 1, a.device()), "kernel write wrote past the end");
+  cuda::use_device(1);
+  const cuda::OwnedStream healthy;
+  cuda::synchronize(healthy.get());
+}
+
 // --- planted faults
+
+TEST_F(HostCudaTest, thread_that_named_no_device_is_caught) {
+  std::string message;
+  std::thread([&] { message = fault([] { cuda::allocate(16); }); }).join();
+  EXPECT_EQ(message, "allocate: this thread named no device");
+}
 
 TEST_F(HostCudaTest, host_pointer_in_a_kernel_is_caught) {
   const Both<float> a(4);
@@ -269,6 +307,17 @@ TEST_F(HostCudaTest, event_that_was_never_recorded_is_caught) {
   EXPECT_FAULT(cuda::synchronize(event.get()), "synchronize: the event was never recorded");
 }
 
+TEST_F(HostCudaTest, event_of_another_device_can_be_waited_for_but_not_recorded) {
+  const cuda::OwnedEvent event;
+  cuda::record(event.get(), stream_);
+  cuda::use_device(1);
+  const cuda::OwnedStream other;
+  cuda::wait(other.get(), event.get());
+  cuda::synchronize(other.get());
+  EXPECT_FAULT(cuda::record(event.get(), other.get()),
+               "record: the event belongs to cuda:0, the stream to cuda:1");
+}
+
 TEST_F(HostCudaTest, stream_of_another_device_and_one_that_was_destroyed_are_caught) {
   cuda::use_device(1);
   EXPECT_FAULT(cuda::synchronize(stream_), "belongs to cuda:0, the thread speaks to cuda:1");
@@ -303,11 +352,21 @@ TEST_F(HostCudaTest, small_overrun_is_caught) {
                "(20 bytes on cuda:0)");
 }
 
+TEST_F(HostCudaTest, pointer_before_the_begin_is_caught) {
+  const Both<float> a(64);
+  EXPECT_FAULT(launch_write(stream_, 1, a.device() - 1), "kernel write: ", " is ");
+}
+
 TEST_F(HostCudaTest, write_before_the_begin_is_caught) {
   const Both<float> a(64);
-  launch_write(stream_, 1, a.device() + 1);
-  cuda::synchronize(stream_);
-  EXPECT_FAULT(launch_write(stream_, 1, a.device() - 1), "is");
+  launch_write_before(stream_, a.device());
+  EXPECT_FAULT(cuda::synchronize(stream_), "kernel write_before wrote before the begin of");
+}
+
+TEST_F(HostCudaTest, padding_of_a_struct_is_no_pointer) {
+  const Both<float> from(stream_, counting(4)), to(4);
+  launch_increment_padded(stream_, from.device(), to.device());
+  EXPECT_EQ(to.read(stream_)[3], 4);
 }
 
 TEST_F(HostCudaTest, misaligned_pointer_is_caught) {
@@ -451,9 +510,9 @@ TEST_F(HostCudaTest, launch_add_adds_floats_and_doubles) {
   EXPECT_EQ(d.read(stream_), (std::vector<double>{1.5, 2.25}));
 }
 
-// A report, not a claim: what tests pay for a block.
-TEST_F(HostCudaTest, blocks_are_cheap_enough_to_train_through) {
-  constexpr unsigned kBlocks = 1000;
+// Prints what tests pay for a block.
+TEST_F(HostCudaTest, each_of_many_blocks_has_its_own_sum) {
+  constexpr unsigned kBlocks = 200;
   const Both<float> to(kBlocks);
   const auto per_block = [&](auto launch) {
     const auto begin = std::chrono::steady_clock::now();
@@ -463,10 +522,8 @@ TEST_F(HostCudaTest, blocks_are_cheap_enough_to_train_through) {
     return took.count() / kBlocks;
   };
   const double plain = per_block(launch_nothing), sums = per_block(launch_block_sums);
-  EXPECT_EQ(to.read(stream_)[kBlocks - 1], 256);
+  EXPECT_EQ(to.read(stream_), std::vector<float>(kBlocks, 256));
   std::printf("256 threads: %.2f us without barriers, %.2f us with one block_sum\n", plain, sums);
-  EXPECT_LT(plain, 1000);
-  EXPECT_LT(sums, 10000);
 }
 
 }  // namespace

@@ -27,6 +27,7 @@ constexpr std::byte kGarbage{0xff};
 enum class Begin : uint8_t { kAligned, kOffPack };
 
 ops::CudaLibraries& libraries() {
+  cuda::use_device(0);
   static ops::cudnn::Handle cudnn;
   static ops::cublas::Handle cublas;
   static ops::CudaLibraries both{cudnn, cublas};

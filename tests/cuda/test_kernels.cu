@@ -1,5 +1,7 @@
 #include "tests/cuda/test_kernels.h"
 
+#include <cstring>
+
 #include "ops/core/cuda.cuh"
 
 namespace sardonyx::host_cuda {
@@ -32,6 +34,8 @@ __global__ void increment_pair(Pair pair) {
 __global__ void write(int64_t count, float* to) {
   for_elements(count, [&](int64_t i) { to[i] = static_cast<float>(i); });
 }
+
+__global__ void write_before(float* to) { to[-1] = 0; }
 
 __global__ void vector_copy(int64_t first, const float* from, float* to) {
   *reinterpret_cast<float4*>(to) = *reinterpret_cast<const float4*>(from + first);
@@ -89,6 +93,19 @@ void launch_increment_pair(Stream stream, int64_t count, const float* from, floa
 }
 void launch_write(Stream stream, int64_t count, float* to) {
   LAUNCH(write, grid_over(count), stream, count, to);
+}
+void launch_write_before(Stream stream, float* to) {
+  LAUNCH(write_before, (Grid{1, 1, 1}), stream, to);
+}
+void launch_increment_padded(Stream stream, const float* from, float* to) {
+  constexpr int kCount = 4;
+  Pair pair;
+  const void* host = &pair;
+  std::memcpy(static_cast<void*>(&pair), &host, sizeof host);
+  pair.count = kCount;
+  pair.from = from;
+  pair.to = to;
+  LAUNCH(increment_pair, grid_over(kCount), stream, pair);
 }
 void launch_vector_copy(Stream stream, int64_t first, const float* from, float* to) {
   LAUNCH(vector_copy, (Grid{1, 1, 1}), stream, first, from, to);

@@ -13,6 +13,10 @@ void launch_increment(ops::cuda::Stream stream, int64_t count, const float* from
 void launch_increment_pair(ops::cuda::Stream stream, int64_t count, const float* from, float* to);
 // Writes count floats from `to` on, whether they are there or not.
 void launch_write(ops::cuda::Stream stream, int64_t count, float* to);
+// Writes the float before `to`.
+void launch_write_before(ops::cuda::Stream stream, float* to);
+// launch_increment_pair of 4 with half of a host pointer in the padding of the struct.
+void launch_increment_padded(ops::cuda::Stream stream, const float* from, float* to);
 // Reads 4 floats at a time from `from` + first on.
 void launch_vector_copy(ops::cuda::Stream stream, int64_t first, const float* from, float* to);
 // A barrier that the threads from `stop` on don't reach; a shuffle likewise.

@@ -1,4 +1,4 @@
-// Lowers a graph and runs its plan once on the CPU device, in memory that held NaN bits before.
+// Lowers a graph and runs its plan once on a device, in memory that held NaN bits before.
 #pragma once
 
 #include <map>
@@ -6,6 +6,10 @@
 #include <string>
 
 #include "passes/lower.h"
+
+namespace sardonyx::runtime {
+class Device;
+}
 
 namespace sardonyx::tests {
 
@@ -19,5 +23,9 @@ struct PlanRun {
 // threads.
 PlanRun run_plan(std::unique_ptr<graph::Graph> graph, passes::PassContext context, int threads,
                  const std::map<std::string, graph::Tensor>& feeds);
+
+// The same on any device: it replaces the context's target. Its arena should hold NaN bits.
+PlanRun run_plan_on(runtime::Device& device, std::unique_ptr<graph::Graph> graph,
+                    passes::PassContext context, const std::map<std::string, graph::Tensor>& feeds);
 
 }  // namespace sardonyx::tests

@@ -88,6 +88,7 @@ class Arguments {
     if constexpr (std::is_pointer_v<T>) {
       value = static_cast<T>(const_cast<void*>(pointer(value, alignment<T>())));
     } else if constexpr (std::is_class_v<T>) {
+      __builtin_clear_padding(&value);
       words(&value, sizeof value);
     }
   }

@@ -67,8 +67,10 @@ class Space {
 
  private:
   Space() {
-    addresses_ = reserve();
-    cells_ = reserve();
+    // Below where the system puts anything: no half of another pointer, left in the padding of a
+    // struct, and no number makes up an address in here.
+    addresses_ = reserve(0x7e90'0000'0000);
+    cells_ = reserve(0x7ea0'0000'0000);
     struct sigaction action = {};
     action.sa_sigaction = on_fault;
     action.sa_flags = SA_SIGINFO;
@@ -76,9 +78,9 @@ class Space {
       sigaction(signal, &action, &actions_before[signal]);
     }
   }
-  static std::byte* reserve() {
-    void* memory =
-        mmap(nullptr, kReserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  static std::byte* reserve(uintptr_t wanted) {
+    void* memory = mmap(reinterpret_cast<void*>(wanted), kReserved, PROT_NONE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     CHECK(memory != MAP_FAILED, "no addresses for the stand-in's device memory");
     return static_cast<std::byte*>(memory);
   }
@@ -90,34 +92,54 @@ class Space {
   size_t next_ = kPage;
 };
 
-// "12 bytes past the end of allocation 3 (...)".
-std::string place(const std::byte* address, const Allocation* near) {
-  if (near == nullptr) return "where no allocation ever was";
-  const auto offset = static_cast<size_t>(address - near->address);
-  const std::string what = near->label() + (near->live ? "" : ", which was released");
-  if (offset < near->bytes) return fmt::format("at byte {} of {}", offset, what);
-  return fmt::format("{} bytes past the end of {}", offset - near->bytes, what);
-}
+// A text without the heap, in which a fault may have come.
+class Text {
+ public:
+  template <class... Args>
+  void add(fmt::format_string<Args...> format, Args&&... args) {
+    const size_t room = sizeof text_ - 1 - size_;
+    const size_t needed =
+        fmt::format_to_n(text_ + size_, room, format, std::forward<Args>(args)...).size;
+    size_ += std::min(room, needed);
+  }
+  // "12 bytes past the end of allocation 3 (...)".
+  void add_place(const std::byte* address, const Allocation* near) {
+    if (near == nullptr) return add("where no allocation ever was");
+    const auto offset = static_cast<size_t>(address - near->address);
+    if (offset < near->bytes) {
+      add("at byte {} of ", offset);
+    } else {
+      add("{} bytes past the end of ", offset - near->bytes);
+    }
+    add("allocation {} ({} bytes on cuda:{})", near->number, near->bytes, near->device);
+    if (!near->live) add(", which was released");
+  }
+  const char* c_str() const { return text_; }
 
-std::string fault_message(int signal, const void* at) {
+ private:
+  char text_[512] = {};
+  size_t size_ = 0;
+};
+
+Text fault_message(int signal, const void* at) {
   Space& space = Space::get();
-  const std::string who = who_runs == nullptr ? "host code" : *who_runs;
-  if (signal == SIGILL) {
-    return who + ": misaligned access, or another behaviour that C++ leaves undefined";
-  }
+  Text text;
+  text.add("{}", who_runs == nullptr ? "host code" : who_runs->c_str());
   const std::unique_lock lock(space.mutex, std::try_to_lock);
-  if (space.is_address(at)) {
-    const auto* address = static_cast<const std::byte*>(at);
-    return who + " follows a device pointer" +
-           (who_runs == nullptr ? "" : " that didn't come with the arguments of its launch") +
-           ": " + place(address, space.before(address));
-  }
-  if (space.is_cell(at)) {
+  if (signal == SIGILL) {
+    text.add(": misaligned access, or another behaviour that C++ leaves undefined");
+  } else if (space.is_address(at)) {
+    text.add(" follows a device pointer{}: ",
+             who_runs == nullptr ? "" : " that didn't come with the arguments of its launch");
+    text.add_place(static_cast<const std::byte*>(at), space.before(at));
+  } else if (space.is_cell(at)) {
     const std::byte* address = space.address(at);
-    return who +
-           " touches device memory that isn't there: " + place(address, space.before(address));
+    text.add(" touches device memory that isn't there: ");
+    text.add_place(address, space.before(address));
+  } else {
+    text.add(" touches {}, which is no device memory", at);
   }
-  return fmt::format("{} touches {}, which is no device memory", who, at);
+  return text;
 }
 
 void on_fault(int signal, siginfo_t* info, void*) {
@@ -205,7 +227,9 @@ const Allocation& holder(const std::string& who, const void* address, size_t byt
   const auto* at = static_cast<const std::byte*>(address);
   const Allocation* found = space.before(at);
   if (found == nullptr || !found->live || at > found->address + found->bytes) {
-    throw InternalError(fmt::format("{}: {} is {}", who, address, place(at, found)));
+    Text where;
+    where.add_place(at, found);
+    throw InternalError(fmt::format("{}: {} is {}", who, address, where.c_str()));
   }
   if (at + bytes > found->address + found->bytes) {
     throw InternalError(fmt::format("{}: {} bytes from byte {} on reach beyond {}", who, bytes,

@@ -54,6 +54,7 @@ struct StreamHandle {
   std::shared_ptr<host_cuda::Queue> queue;
 };
 struct EventHandle {
+  int device = 0;
   bool timing = false;
   std::shared_ptr<host_cuda::Mark> mark;  // null: never recorded
 };
@@ -99,10 +100,13 @@ class Streams {
     }
     return stream->queue;
   }
-  const Mark& mark(const std::string& who, Event event) const {
+  void check_lives(const std::string& who, Event event) const {
     if (!events_.contains(event)) {
       throw InternalError(who + ": the event was destroyed, or never created");
     }
+  }
+  const Mark& mark(const std::string& who, Event event) const {
+    check_lives(who, event);
     if (event->mark == nullptr) throw InternalError(who + ": the event was never recorded");
     return *event->mark;
   }
@@ -117,8 +121,8 @@ class Streams {
     streams_.erase(stream);
     delete stream;
   }
-  Event create_event(bool timing) {
-    return *events_.insert(new ops::cuda::EventHandle{timing, nullptr}).first;
+  Event create_event(int device, bool timing) {
+    return *events_.insert(new ops::cuda::EventHandle{device, timing, nullptr}).first;
   }
   void erase(Event event) {
     events_.erase(event);
@@ -349,7 +353,7 @@ Event create_event(Timing timing) {
   Streams& streams = Streams::get();
   const Lock held = streams.lock();
   streams.check_device(device);
-  return streams.create_event(timing == Timing::kOn);
+  return streams.create_event(device, timing == Timing::kOn);
 }
 
 void destroy(Event event) noexcept {
@@ -362,9 +366,15 @@ void record(Event event, Stream stream) {
   check_stream("record", stream);
   Streams& streams = Streams::get();
   Lock held = streams.lock();
+  const std::shared_ptr<Queue> queue = streams.queue("record", stream);
+  streams.check_lives("record", event);
+  if (event->device != queue->device) {
+    throw InternalError(fmt::format("record: the event belongs to cuda:{}, the stream to cuda:{}",
+                                    event->device, queue->device));
+  }
   const auto mark = std::make_shared<Mark>();
   event->mark = mark;
-  streams.add(held, streams.queue("record", stream), {.work = {.name = "record"}, .marks = mark});
+  streams.add(held, queue, {.work = {.name = "record"}, .marks = mark});
 }
 
 void wait(Stream stream, Event event) {
