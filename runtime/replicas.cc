@@ -52,7 +52,7 @@ Replicas::Replicas(const std::vector<std::string>& devices, int threads)
 Replicas::Replicas(const std::vector<std::string>& devices, const Threads& threads)
     : cores_(threads.cores_of_drivers(static_cast<int>(devices.size()))),
       group_(static_cast<int>(devices.size()), threads.waiting),
-      drivers_(static_cast<int>(devices.size()), threads.waiting, cores_) {
+      drivers_(static_cast<int>(devices.size()), threads.waiting, cores_, Shares::kOwnThread) {
   for (const std::string& name : devices) {
     devices_.push_back(
         make_device(name, {threads.each, threads.waiting, threads.cores_of(size())}));
@@ -69,6 +69,15 @@ int Replicas::threads() const {
   int threads = 0;
   for (const auto& device : devices_) threads += device->threads();
   return threads;
+}
+
+std::vector<pid_t> Replicas::worker_ids() const {
+  std::vector<pid_t> ids = drivers_.worker_ids();
+  for (const auto& device : devices_) {
+    const std::vector<pid_t> own = device->worker_ids();
+    ids.insert(ids.end(), own.begin(), own.end());
+  }
+  return ids;
 }
 
 std::string Replicas::name() const {

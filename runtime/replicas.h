@@ -36,6 +36,8 @@ class Replicas {
   int threads() const;  // in all
   Device& device(int replica) { return *devices_[static_cast<size_t>(replica)]; }
   const Device& device(int replica) const { return *devices_[static_cast<size_t>(replica)]; }
+  // All of them but the caller of run(), as the system numbers them.
+  std::vector<pid_t> worker_ids() const;
   // "cpu (avx512, 1 thread) x 2"
   std::string name() const;
 

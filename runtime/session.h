@@ -119,7 +119,9 @@ class Session {
   void add_notices(const std::vector<std::string>& lines);
   bool shares_statistics() const;  // of micro-batches, over all replicas: --sync-bn
   int replicas() const { return replicas_->size(); }
-  int threads() const { return replicas_->threads(); }           // in all
+  int threads() const { return replicas_->threads(); }  // in all
+  // Of the threads that compute: the calling one, which drives steps, and all workers.
+  std::vector<pid_t> thread_ids() const;
   std::string device_name() const { return replicas_->name(); }  // of all, for people
   std::string device_name(int replica) const { return replicas_->device(replica).name(); }
   const SessionOptions& options() const { return options_; }

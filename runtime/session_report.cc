@@ -1,4 +1,6 @@
 // What a session tells about a model and its plans: for `check`, `inspect` and reports.
+#include <unistd.h>
+
 #include <algorithm>
 
 #include "graph/support/error.h"
@@ -104,6 +106,12 @@ passes::MemoryReport Session::memory() const {
 size_t Session::planned_bytes() const {
   const passes::MemoryReport report = memory();
   return static_cast<size_t>(replicas()) * (report.state_bytes + report.arena_bytes);
+}
+
+std::vector<pid_t> Session::thread_ids() const {
+  std::vector<pid_t> ids = replicas_->worker_ids();
+  ids.push_back(gettid());
+  return ids;
 }
 
 void Session::set_recorder(Recorder* recorder) {

@@ -16,6 +16,7 @@
 #include "runtime/metrics.h"
 #include "runtime/optimizer_flags.h"
 #include "runtime/run_times.h"
+#include "runtime/shared_processor.h"
 #include "runtime/single_rows.h"
 #include "runtime/text.h"
 #include "runtime/trace.h"
@@ -267,6 +268,14 @@ void print_medians(Bench& bench, const Json& medians, const Measured& measured) 
   print_nodes(measured);
 }
 
+void notice_shared(const runtime::Session& session, const runtime::ProcessorTime& time) {
+  // Shorter runs say too little.
+  if (time.ran + time.waited < 1) return;
+  const std::string text =
+      runtime::shared_processor_text(session.threads(), session.replicas(), time);
+  if (!text.empty()) support::notice("{}", text);
+}
+
 int run(const BenchFlags& flags) {
   runtime::session_options(flags.shared);
   check_outputs({{"--trace", flags.shared.trace}}, flags.shared);
@@ -277,6 +286,7 @@ int run(const BenchFlags& flags) {
     print_tuning(*bench.session().tuner());
   }
   for (int i = 1; i < kWarmupSteps; ++i) bench.step();
+  const runtime::ProcessorClock clock(bench.session().thread_ids());
   std::vector<double> seconds;
   for (int64_t i = 0; i < flags.repetitions; ++i) {
     seconds.push_back(bench.seconds_per_step());
@@ -290,6 +300,7 @@ int run(const BenchFlags& flags) {
     }
     std::fflush(stdout);
   }
+  notice_shared(bench.session(), clock.elapsed());
   Json medians = record(bench, median(seconds), startup);
   const Measured measured = bench.measure();
   if (!flags.shared.trace.empty()) bench.trace();

@@ -12,6 +12,7 @@
 #include "runtime/optimizer_flags.h"
 #include "runtime/plot.h"
 #include "runtime/progress.h"
+#include "runtime/shared_processor.h"
 #include "runtime/stop_signal.h"
 #include "runtime/text.h"
 #include "runtime/trace.h"
@@ -113,6 +114,7 @@ class Listeners {
       best_ = best.get();
       add(std::move(best));
     }
+    add(std::make_unique<SharedProcessorNotice>(session));
     if (!flags.trace.empty()) add(std::make_unique<TraceFile>(session, flags.trace));
     // Last: what the others write of a step is there when the step's checkpoint is.
     if (checkpoints.writer() != nullptr) all_.push_back(checkpoints.writer());

@@ -5,6 +5,7 @@
 // used; weights are copied once per run, and filter gradients of the pieces are added up in
 // oneDNN's layout.
 #include <algorithm>
+#include <memory>
 #include <vector>
 
 #include "ops/conv/conv.h"
@@ -348,6 +349,75 @@ class FilterPass final : public Kernel {
   size_t sum_at_ = 0, piece_at_ = 0, x_at_ = 0, y_at_ = 0, scratchpad_at_ = 0;
 };
 
+// The same for a small filter on several threads: each adds up its images alone, and nothing waits
+// inside oneDNN, whose barriers poll without end and lose whole time slices where other programs
+// use the processor.
+class SharedFilterPass final : public Kernel {
+ public:
+  // A filter that leaves the caches, or few products for each of its values, would cost more in the
+  // sum over threads than it saves.
+  static bool serves(const ConvGeometry& g, const Variant& variant, int threads) {
+    constexpr int64_t kMostBytes = 1 << 20, kLeastProducts = 64;
+    return threads > 1 && variant.algorithm == Algorithm::kDirect && g.batch >= threads &&
+           4 * g.filter_numel() <= kMostBytes &&
+           g.batch / threads * g.window.out_cells() >= kLeastProducts;
+  }
+
+  SharedFilterPass(const ConvGeometry& g, const Variant& variant, int threads)
+      : numel_(g.filter_numel()),
+        x_image_(g.channels * g.window.in_cells()),
+        y_image_(g.outputs * g.window.out_cells()) {
+    const ScopedLibraryThreads alone(1);
+    for (int t = 0; t < threads; ++t) {
+      Share share;
+      share.first = g.batch * t / threads;
+      ConvGeometry own = g;
+      own.batch = g.batch * (t + 1) / threads - share.first;
+      share.pass = std::make_unique<FilterPass>(own, variant);
+      share.partial_at = parts_.add(t > 0 ? sizeof(float) * numel_ : 0);
+      share.workspace_at = parts_.add(share.pass->workspace_bytes());
+      shares_.push_back(std::move(share));
+    }
+  }
+
+  size_t workspace_bytes() const override { return parts_.total(); }
+
+  void run(CpuContext& context) const override {
+    float* dw = context.out<float>(0);
+    context.pool->run(static_cast<int>(shares_.size()), [&](int t) {
+      const Share& share = shares_[t];
+      const ScopedLibraryThreads alone(1);
+      SerialPool serial;
+      CpuContext own;
+      own.inputs = {context.in<float>(0) + share.first * x_image_,
+                    context.in<float>(1) + share.first * y_image_};
+      own.outputs = {t == 0 ? dw : partial(context, share)};
+      own.workspace = context.workspace.subspan(share.workspace_at, share.pass->workspace_bytes());
+      own.pool = &serial;
+      own.accumulate = t == 0 && context.accumulate;
+      share.pass->run(own);
+    });
+    for (size_t t = 1; t < shares_.size(); ++t) {
+      add_to(*context.pool, partial(context, shares_[t]), dw, numel_);
+    }
+  }
+
+ private:
+  struct Share {
+    std::unique_ptr<FilterPass> pass;
+    int64_t first = 0;  // image
+    size_t partial_at = 0, workspace_at = 0;
+  };
+
+  static float* partial(const CpuContext& context, const Share& share) {
+    return reinterpret_cast<float*>(context.workspace.data() + share.partial_at);
+  }
+
+  int64_t numel_, x_image_, y_image_;
+  std::vector<Share> shares_;
+  Parts parts_;
+};
+
 using Decode = ConvGeometry (*)(const KernelRequest&);
 
 std::vector<Refusal> direct_refusals() {
@@ -410,7 +480,12 @@ void add_kernels(KernelRegistry& kernels, KernelDef kernel, const Variant& varia
     kernel.declines = refusals(decode, pass);
     kernel.create = [=](const KernelRequest& request) -> std::unique_ptr<Kernel> {
       const ConvGeometry g = decode(request);
-      if (pass == Pass::kGradFilter) return std::make_unique<FilterPass>(g, variant);
+      if (pass == Pass::kGradFilter) {
+        if (SharedFilterPass::serves(g, variant, library_threads)) {
+          return std::make_unique<SharedFilterPass>(g, variant, library_threads);
+        }
+        return std::make_unique<FilterPass>(g, variant);
+      }
       const HasBias bias =
           pass == Pass::kForward && request.has_in(2) ? HasBias::kYes : HasBias::kNo;
       return std::make_unique<ImagePass>(g, pass, variant, bias);

@@ -6,7 +6,6 @@
 // image operands as vectors of 16 images; in the filter gradient the vectors are 16 channels.
 // Threads share rows of the result (outputs, channels, outputs), and no sum is cut over threads.
 #include <algorithm>
-#include <atomic>
 #include <memory>
 #include <vector>
 
@@ -234,8 +233,7 @@ class SmallFilter final : public Kernel {
             put(scratch, row, count, block, write, dw);
           }
         });
-        // Stores past the caches come before whatever says that the task is done.
-        std::atomic_thread_fence(std::memory_order_seq_cst);
+        loops().end_puts();
       });
     }
   }

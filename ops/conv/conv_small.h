@@ -47,6 +47,8 @@ struct Loops {
   void (*multiply)(const Product& product);
   void (*put)(const Spread& spread);
   void (*add)(const Spread& spread);
+  // Behind the last `put` of a task: `put` stores past the caches.
+  void (*end_puts)();
 };
 
 namespace baseline {

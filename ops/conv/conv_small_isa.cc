@@ -105,7 +105,9 @@ void add(const Spread& s) {
   for (int64_t i = 0; i < s.channels * s.taps; ++i) s.to[i] += s.line[i];
 }
 
-constexpr Loops kLoops{multiply, put, add};
+void end_puts() { end_stream(); }
+
+constexpr Loops kLoops{multiply, put, add, end_puts};
 
 }  // namespace
 

@@ -72,6 +72,10 @@ template <typename T>
 }
 #undef SARDONYX_STREAM
 
+// What was streamed is there before whatever this thread stores next: no lock and no atomic sees to
+// that.
+[[gnu::always_inline]] inline void end_stream() { __builtin_ia32_sfence(); }
+
 template <typename T>
 [[gnu::always_inline]] inline Vec<T> broadcast(T value) {
   return value - Vec<T>{};  // exact also for -0, unlike value + 0

@@ -36,9 +36,9 @@ class ThreadPool {
  public:
   virtual ~ThreadPool() = default;
   virtual int size() const = 0;  // threads, the calling one included
-  // Calls task(0) ... task(count - 1), task i on thread i % size(); returns when all are done. The
-  // first exception of a task is rethrown here. A nested call from inside a task runs its tasks one
-  // after another.
+  // Calls task(0) ... task(count - 1) and returns when all are done. Tasks whose numbers differ by
+  // a multiple of size() never run at once. The first exception of a task is rethrown here. A
+  // nested call from inside a task runs its tasks one after another.
   virtual void run(int count, FunctionRef<void(int)> task) = 0;
 };
 

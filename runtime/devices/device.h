@@ -2,6 +2,8 @@
 // for its plans.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstddef>
 #include <memory>
 #include <string>
@@ -29,6 +31,8 @@ class Device : public passes::Target {
   virtual std::vector<double> measure(const std::vector<const ops::KernelDef*>& kernels,
                                       const ops::KernelRequest& request,
                                       passes::RunsOn runs_on) = 0;
+  // The threads that compute beside the caller, as the system numbers them.
+  virtual std::vector<pid_t> worker_ids() const = 0;
   // The plan and the device outlive the executor.
   virtual std::unique_ptr<Executor> load(const passes::Plan& plan) = 0;
 };

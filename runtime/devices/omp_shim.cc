@@ -6,6 +6,8 @@
 #include <atomic>
 #include <thread>
 
+#include "runtime/devices/waiting.h"
+
 namespace sardonyx::runtime {
 
 namespace {
@@ -14,21 +16,19 @@ namespace {
 // change.
 struct Team {
   int size = 1;
+  Waiting waiting = Waiting::kSleep;
   std::atomic<int> arrived{0};
-  std::atomic<int> round{0};
+  std::atomic<uint32_t> round{0};
 
   void barrier() {
-    const int now = round.load(std::memory_order_relaxed);
+    const uint32_t now = round.load(std::memory_order_relaxed);
     if (arrived.fetch_add(1, std::memory_order_acq_rel) + 1 == size) {
       arrived.store(0, std::memory_order_relaxed);
       round.store(now + 1, std::memory_order_release);
       round.notify_all();
       return;
     }
-    for (int i = 0; i < 10000; ++i) {
-      if (round.load(std::memory_order_acquire) != now) return;
-    }
-    while (round.load(std::memory_order_acquire) == now) round.wait(now, std::memory_order_acquire);
+    wait_for_change(round, now, waiting);
   }
 };
 
@@ -75,6 +75,7 @@ void GOMP_parallel(void (*function)(void*), void* data, unsigned num_threads, un
                           : static_cast<int>(num_threads);
   Team team;
   team.size = threads;
+  team.waiting = sardonyx::runtime::waiting_of(threads);
   const auto member = [&](int thread) {
     Team* outer_team = current_team;
     const int outer_thread = current_thread;
@@ -88,7 +89,7 @@ void GOMP_parallel(void (*function)(void*), void* data, unsigned num_threads, un
     member(0);
     return;
   }
-  // One task per thread, all at once: barriers inside need every member running.
+  // One task per thread: barriers inside wait for every member.
   current_pool->run(threads, member);
 }
 

@@ -1,13 +1,17 @@
 #include "runtime/devices/waiting.h"
 
+#include <chrono>
+
 #include "runtime/devices/cores.h"
 
 namespace sardonyx::runtime {
 
 namespace {
 
-// About 50 microseconds: longer than the serial gaps inside a step.
-constexpr int kSpins = 20000;
+// About as long as the serial gaps inside a step and as a thread takes to fall asleep and wake up.
+constexpr std::chrono::microseconds kPolling(50);
+// Between two looks at the clock.
+constexpr int kPolls = 32;
 
 void pause() {
 #if defined(__x86_64__)
@@ -22,10 +26,18 @@ Waiting waiting_of(int threads) {
 }
 
 void wait_for_change(const std::atomic<uint32_t>& value, uint32_t seen, Waiting waiting) {
-  for (int i = waiting == Waiting::kSpin ? kSpins : 0; i > 0; --i) {
-    if (value.load(std::memory_order_acquire) != seen) return;
-    pause();
+  using Clock = std::chrono::steady_clock;
+  if (value.load(std::memory_order_acquire) != seen) return;
+  if (waiting == Waiting::kSpin) {
+    const Clock::time_point end = Clock::now() + kPolling;
+    do {
+      for (int i = 0; i < kPolls; ++i) {
+        if (value.load(std::memory_order_acquire) != seen) return;
+        pause();
+      }
+    } while (Clock::now() < end);
   }
+  // wait() yields a few times before it sleeps.
   while (value.load(std::memory_order_acquire) == seen) {
     value.wait(seen, std::memory_order_acquire);
   }

@@ -1,5 +1,7 @@
-// How a thread waits for another one: it polls for a bounded time and then sleeps, or sleeps at
-// once. Polling with more threads than cores keeps the core from the thread that is waited for.
+// How a thread waits for another one: it polls for a bounded time, lets others run, and then
+// sleeps; or sleeps at once. Everything that waits inside a step waits here (pool, OpenMP shim,
+// sums), but for the barriers inside oneDNN. Polling longer than a wake-up takes would only keep
+// the processor from the thread that is waited for.
 #pragma once
 
 #include <atomic>

@@ -22,6 +22,7 @@ int omp_get_max_threads();
 int omp_get_num_threads();
 int omp_get_thread_num();
 int omp_in_parallel();
+void GOMP_barrier();
 void GOMP_parallel(void (*function)(void*), void* data, unsigned num_threads, unsigned flags);
 }
 
@@ -56,6 +57,34 @@ TEST(OmpShim, a_region_runs_on_every_thread_of_the_pool_up_to_the_cores) {
   EXPECT_EQ(seen.threads, most);
   EXPECT_EQ(seen.numbers, (1 << most) - 1);
   EXPECT_EQ(seen.inner_max, 1);  // regions inside a region are serial
+}
+
+struct Rounds {
+  std::atomic<int> arrived{0}, early{0};
+  int members = 0;
+};
+
+TEST(OmpShim, a_barrier_holds_every_member_until_all_have_come) {
+  WorkerPool pool(2, Waiting::kSleep, {});
+  const ScopedOmpPool omp(&pool);
+  Rounds rounds;
+  rounds.members = at_most_cores(2);
+  for (int i = 0; i < 100; ++i) {
+    rounds.arrived = 0;
+    GOMP_parallel(
+        [](void* data) {
+          auto* rounds = static_cast<Rounds*>(data);
+          for (int round = 1; round <= 5; ++round) {
+            ++rounds->arrived;
+            GOMP_barrier();
+            rounds->early += rounds->arrived < round * rounds->members ? 1 : 0;
+            GOMP_barrier();
+          }
+        },
+        &rounds, 0, 0);
+    EXPECT_EQ(rounds.arrived, 5 * rounds.members);
+  }
+  EXPECT_EQ(rounds.early, 0);
 }
 
 TEST(OmpShim, without_a_pool_regions_are_serial) {
@@ -107,7 +136,7 @@ struct FilterGradient {
 };
 
 graph::Tensor run_onednn(const ops::Node& node, const std::vector<graph::Tensor>& inputs,
-                         int threads) {
+                         int threads, const graph::Tensor* added_to = nullptr) {
   const ops::KernelRequest request = ops::KernelRequest::of(node);
   WorkerPool pool(threads);
   const ScopedOmpPool omp(&pool);
@@ -115,12 +144,14 @@ graph::Tensor run_onednn(const ops::Node& node, const std::vector<graph::Tensor>
     if (kernel->name != "conv.onednn") continue;
     const std::unique_ptr<ops::Kernel> made = kernel->create(request);
     graph::Tensor result(graph::DType::kFloat32, request.out_shape(0));
+    if (added_to != nullptr) std::ranges::copy(added_to->bytes(), result.mutable_bytes().data());
     std::vector<std::byte> memory(made->workspace_bytes() + 64);
     void* start = memory.data();
     size_t space = memory.size();
     std::align(64, made->workspace_bytes(), start, space);
     ops::CpuContext context;
     context.pool = &pool;
+    context.accumulate = added_to != nullptr;
     for (const graph::Tensor& input : inputs) context.inputs.push_back(input.bytes().data());
     context.outputs = {result.mutable_bytes().data()};
     context.workspace = {static_cast<std::byte*>(start), space};
@@ -160,6 +191,35 @@ TEST(OmpShim, a_primitive_refuses_another_number_of_threads) {
   WorkerPool pool(2);
   const ScopedOmpPool omp(&pool);
   EXPECT_THROW(gradient->run(), InternalError);
+}
+
+// Each thread adds up images of its own; 5 images on 3 threads are 1, 2 and 2.
+TEST(OmpShim, a_filter_gradient_on_several_threads_adds_to_what_is_there) {
+  const std::vector<int64_t> pads{1, 1, 1, 1}, threes{3, 3};
+  graph::Graph graph;
+  ops::OpBuilder b(graph);
+  const auto input = [&](const char* name, std::vector<int64_t> shape) {
+    return graph.add_input(name, graph::TensorType(graph::DType::kFloat32, graph::to_dims(shape)));
+  };
+  ops::Value* x = input("x", {5, 16, 12, 12});
+  ops::Value* dy = input("dy", {5, 16, 12, 12});
+  ops::Value* dw = b.own("ConvGradFilter", {x, dy}, {{"pads", pads}, {"kernel_shape", threes}});
+  const std::vector<graph::Tensor> inputs{
+      test::random_tensor(graph::DType::kFloat32, {5, 16, 12, 12}),
+      test::random_tensor(graph::DType::kFloat32, {5, 16, 12, 12})};
+  const graph::Tensor before = test::random_tensor(graph::DType::kFloat32, {16, 16, 3, 3});
+  const graph::Tensor plain = ops::evaluate(*dw->producer, inputs).at(0);
+  graph::Tensor want(graph::DType::kFloat32, {16, 16, 3, 3});
+  for (int64_t i = 0; i < want.numel(); ++i) {
+    reinterpret_cast<float*>(want.mutable_bytes().data())[i] =
+        static_cast<float>(plain.as_double(i) + before.as_double(i));
+  }
+  for (const int threads : {1, 2, 3}) {
+    EXPECT_EQ(
+        test::difference(run_onednn(*dw->producer, inputs, threads, &before), want, {1e-4, 1e-4}),
+        std::nullopt)
+        << threads;
+  }
 }
 
 // The three convolutions as the executor runs them: same bits for the same number of threads, and

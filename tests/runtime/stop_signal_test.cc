@@ -35,7 +35,7 @@ TEST(StopSignal, is_received_on_a_stack_of_its_own) {
 }
 
 TEST(StopSignal, threads_of_a_pool_leave_signals_to_the_caller) {
-  WorkerPool pool(3);
+  WorkerPool pool(3, Waiting::kSleep, {}, Shares::kOwnThread);
   bool taken[3] = {false, true, true};
   pool.run(3, [&](int task) { taken[task] = takes(SIGTERM); });
   EXPECT_TRUE(taken[0]);  // the caller's own share
