@@ -12,6 +12,19 @@ namespace {
 
 using graph::Node;
 
+// How the nodes of a region run.
+struct Manner {
+  RunsOn runs_on = RunsOn::kAllThreads;
+  int64_t turns = 1;  // one after another, on a thread
+};
+
+Manner manner_of(const RegionSpec& region, const PassContext& context) {
+  if (region.block_rows == 0) return {};
+  const int64_t blocks = (context.options.batch + region.block_rows - 1) / region.block_rows;
+  const int64_t threads = std::max(context.target->threads(), 1);
+  return {RunsOn::kOneThread, (blocks + threads - 1) / threads};
+}
+
 struct Choice {
   const ops::KernelDef* kernel = nullptr;
   std::string refusals;
@@ -41,7 +54,7 @@ std::vector<const ops::KernelDef*> kernels_of(const Node& node, const PassContex
 const ops::KernelDef* tuned(const ops::KernelDef& first,
                             const std::vector<const ops::KernelDef*>& kernels,
                             const std::vector<ops::KernelRequest>& requests,
-                            const PassContext& context, RunsOn runs_on) {
+                            const PassContext& context, const Manner& manner) {
   if (context.tuner == nullptr || first.speed == ops::Speed::kReference) return &first;
   std::vector<const ops::KernelDef*> candidates{&first};
   for (const ops::KernelDef* kernel : kernels) {
@@ -49,11 +62,11 @@ const ops::KernelDef* tuned(const ops::KernelDef& first,
     if (other && can_serve(*kernel, requests)) candidates.push_back(kernel);
   }
   if (candidates.size() == 1) return &first;
-  return context.tuner->fastest(candidates, requests.front(), runs_on);
+  return context.tuner->fastest(candidates, requests.front(), manner.runs_on, manner.turns);
 }
 
 Choice choose(const Node& node, const std::vector<ops::KernelRequest>& requests,
-              const PassContext& context, const ops::KernelDef* asked, RunsOn runs_on) {
+              const PassContext& context, const ops::KernelDef* asked, const Manner& manner) {
   const bool rounds_wrongly =
       context.options.direct_only && asked != nullptr && asked->rounding != ops::Rounding::kSum;
   if (asked != nullptr && !rounds_wrongly && can_serve(*asked, requests)) return {asked, {}};
@@ -65,7 +78,7 @@ Choice choose(const Node& node, const std::vector<ops::KernelRequest>& requests,
       if (!reason) reason = ops::declines(*kernel, request);
     }
     if (!reason) {
-      choice.kernel = tuned(*kernel, kernels, requests, context, runs_on);
+      choice.kernel = tuned(*kernel, kernels, requests, context, manner);
       return choice;
     }
     choice.refusals += fmt::format("\n    {}: {}", kernel->name, *reason);
@@ -112,8 +125,7 @@ void select_kernels(Lowering& lowering, const PassContext& context) {
         request.libraries = context.target->libraries();
       }
       const ops::KernelDef* asked = asked_kernel(*node, lowering.keys[node], context);
-      const RunsOn runs_on = region.block_rows > 0 ? RunsOn::kOneThread : RunsOn::kAllThreads;
-      const Choice choice = choose(*node, requests, context, asked, runs_on);
+      const Choice choice = choose(*node, requests, context, asked, manner_of(region, context));
       notice_replaced(lowering, *node, choice.kernel, context);
       if (choice.kernel == nullptr) {
         missing += fmt::format("\n  node {}:{}", node->label(), choice.refusals);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 
 #include "graph/print.h"
 #include "graph/support/error.h"
@@ -19,6 +20,8 @@ constexpr double kMostSeconds = 60;
 constexpr double kQuietSeconds = 3;
 // A smaller gain is noise: the choice of the table stays, and with it the bits of other runs.
 constexpr double kLeastGain = 1.03;
+// Requests in a row whose times don't agree, before the machine counts as busy.
+constexpr int kMostUnsteady = 3;
 
 std::string types_text(const std::vector<graph::TensorType>& types) {
   std::string text;
@@ -48,8 +51,8 @@ std::string tuning_key(const ops::KernelRequest& request, passes::RunsOn runs_on
 }
 
 const KernelDef* MeasuringTuner::fastest(const std::vector<const KernelDef*>& candidates,
-                                         const ops::KernelRequest& request,
-                                         passes::RunsOn runs_on) {
+                                         const ops::KernelRequest& request, passes::RunsOn runs_on,
+                                         int64_t turns) {
   const std::string key = tuning_key(request, runs_on);
   std::string question = key;
   for (const KernelDef* kernel : candidates) question += "|" + kernel->name;
@@ -70,28 +73,31 @@ const KernelDef* MeasuringTuner::fastest(const std::vector<const KernelDef*>& ca
     }
     it = choices_.emplace(question, std::move(choice)).first;
   }
+  const Choice& choice = it->second;
   ++it->second.nodes;
+  ++gain_.nodes;
+  if (choice.chosen != choice.table) ++gain_.changed;
+  gain_.seconds += static_cast<double>(turns) * (choice.table_seconds - choice.chosen_seconds);
   return *std::find_if(candidates.begin(), candidates.end(),
-                       [&](const KernelDef* kernel) { return kernel->name == it->second.chosen; });
+                       [&](const KernelDef* kernel) { return kernel->name == choice.chosen; });
 }
 
-// Empty: not measured.
+// Empty: the static table decides. Only kernels without a time are measured.
 TuningCache::Times MeasuringTuner::times_of(const std::vector<const KernelDef*>& candidates,
                                             const ops::KernelRequest& request,
                                             passes::RunsOn runs_on, const std::string& key) {
   const TuningCache::Times* known = cache_.find(key);
-  const auto is_known = [&](const KernelDef* kernel) { return known->contains(kernel->name); };
-  if (known != nullptr && std::all_of(candidates.begin(), candidates.end(), is_known)) {
+  TuningCache::Times times = known == nullptr ? TuningCache::Times{} : *known;
+  std::vector<const KernelDef*> unknown;
+  for (const KernelDef* kernel : candidates) {
+    if (!times.contains(kernel->name)) unknown.push_back(kernel);
+  }
+  if (unknown.empty()) {
     ++known_;
-    return *known;
+    return times;
   }
-  std::vector<double> seconds;
-  if (seconds_ < kMostSeconds) {
-    const auto start = std::chrono::steady_clock::now();
-    seconds = clock_(candidates, request, runs_on);
-    seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  }
-  if (seconds.empty()) {
+  const bool stops = busy_ || seconds_ >= kMostSeconds || (stop_ && stop_());
+  if (stops || !measure(unknown, request, runs_on, times)) {
     ++left_;
     return {};
   }
@@ -100,10 +106,45 @@ TuningCache::Times MeasuringTuner::times_of(const std::vector<const KernelDef*>&
     told_ = seconds_;
     support::notice("tuning: {} requests measured in {:.1f} s ...", measured_, seconds_);
   }
-  TuningCache::Times times;
-  for (size_t i = 0; i < candidates.size(); ++i) times[candidates[i]->name] = seconds[i];
   cache_.put(key, times);
   return times;
+}
+
+bool MeasuringTuner::measure(const std::vector<const KernelDef*>& kernels,
+                             const ops::KernelRequest& request, passes::RunsOn runs_on,
+                             TuningCache::Times& times) {
+  const auto start = std::chrono::steady_clock::now();
+  const KernelTimes measured = clock_(kernels, request, runs_on);
+  seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  if (measured.seconds.empty()) return false;
+  if (measured.spread > kMostSpread) {
+    note_unsteady(measured.spread);
+    return false;
+  }
+  unsteady_in_row_ = 0;
+  for (size_t i = 0; i < kernels.size(); ++i) times[kernels[i]->name] = measured.seconds[i];
+  return true;
+}
+
+void MeasuringTuner::note_unsteady(double spread) {
+  ++unsteady_;
+  if (++unsteady_in_row_ < kMostUnsteady) return;
+  busy_ = true;
+  const std::string how_far =
+      std::isfinite(spread) ? fmt::format(" (the last differ by a factor of {:.2f})", spread) : "";
+  support::notice(
+      "tuning: the machine is too busy with other programs to measure{}: {} requests in a row gave "
+      "no two alike times. Nothing is written to the tuning cache, the rest is left to the static "
+      "table; tune again when the machine is idle",
+      how_far, unsteady_in_row_);
+}
+
+std::vector<MeasuringTuner::Choice> MeasuringTuner::choices() const {
+  std::vector<Choice> all;
+  for (const auto& [question, choice] : choices_) {
+    if (choice.table_seconds > 0) all.push_back(choice);
+  }
+  return all;
 }
 
 std::vector<MeasuringTuner::Choice> MeasuringTuner::changed() const {
@@ -115,12 +156,11 @@ std::vector<MeasuringTuner::Choice> MeasuringTuner::changed() const {
 }
 
 std::string MeasuringTuner::summary() const {
-  int nodes = 0;
-  for (const Choice& choice : changed()) nodes += choice.nodes;
   std::string text = fmt::format("tuning: {} requests measured in {:.1f} s", measured_, seconds_);
   if (known_ > 0) text += fmt::format(", {} known from {}", known_, cache_.file().string());
   if (left_ > 0) text += fmt::format(", {} left to the static table", left_);
-  return text + fmt::format("; {} nodes take another kernel than by the static table", nodes);
+  if (unsteady_ > 0) text += fmt::format(" ({} because their times didn't agree)", unsteady_);
+  return text;
 }
 
 }  // namespace sardonyx::runtime

@@ -41,7 +41,7 @@ Session::Session(std::shared_ptr<const graph::Model> model, SessionOptions optio
       [&first](const auto& kernels, const ops::KernelRequest& request, passes::RunsOn runs_on) {
         return first.measure(kernels, request, runs_on);
       },
-      TuningCache(tuning_cache_file(), tuning_machine(first.threads())));
+      TuningCache(tuning_cache_file(), tuning_machine(first.threads())), options_.stop_tuning);
 }
 
 Session::~Session() = default;
@@ -77,7 +77,9 @@ passes::PassContext Session::context_for(const PlanKey& key) const {
     context.options.mode = passes::Mode::kTrain;
     context.options.reduce.replicas = replicas();
     context.options.kernels = replayed_kernels(key);
-    context.tuner = tuner_.get();
+    // The short last batch of an epoch takes what was chosen for the others: a step of it is rare,
+    // and measuring for it would cost as much as all the rest.
+    if (!has_larger_plan(key)) context.tuner = tuner_.get();
   }
   if (key.kind == Kind::kEval) context.options.mode = passes::Mode::kEval;
   if (key.kind == Kind::kForward || key.kind == Kind::kGradient) {
@@ -113,9 +115,11 @@ std::unique_ptr<Session::Loaded> Session::plan_once(const PlanKey& key, passes::
                                                     passes::StateTable& states) {
   auto loaded = std::make_unique<Loaded>();
   loaded->context = std::move(context);
+  if (tuner_ != nullptr) tuner_->begin_plan();
   std::unique_ptr<graph::Graph> graph = build(key, loaded->context);
   loaded->context.options.block = passes::choose_block(*graph, loaded->context);
   loaded->plan = passes::lower(std::move(graph), loaded->context, states);
+  if (tuner_ != nullptr) loaded->gain = tuner_->gain();
   return loaded;
 }
 

@@ -35,6 +35,7 @@ struct SessionOptions {
   KernelChoices replay;       // from a checkpoint; a kernel that can't serve here gives a notice
   // Training plans take what is the fastest by measurement, for nodes that `replay` doesn't name.
   bool tune = false;
+  StopWish stop_tuning;  // asked between measurements; empty: never
   // Called after each pass of the first pipeline that runs ("--dump"-style tools).
   passes::Instruments instruments;
 };
@@ -177,7 +178,9 @@ class Session {
   void restore(const std::vector<std::pair<std::string, graph::Tensor>>& values, int64_t steps);
   // Name of the first of them with a value that is not finite; "": there is none.
   std::string first_non_finite_state() const;
-  KernelChoices kernel_choices() const;                         // of the training plans so far
+  KernelChoices kernel_choices() const;  // of the training plans so far
+  // Of a step with this cut, on the first replica; what the tuner saw of its plans.
+  TuningGain tuning_gain(const Cut& cut);
   const MeasuringTuner* tuner() const { return tuner_.get(); }  // null without SessionOptions::tune
 
   // The user's file with the trained values. Without any step or set_state it is a copy, bit for
@@ -214,6 +217,7 @@ class Session {
     std::unique_ptr<passes::Plan> plan;
     std::vector<std::unique_ptr<Executor>> executors;  // by replica; null on another device
     passes::PassContext context;
+    TuningGain gain;
   };
   // Rows [first_row, first_row + rows) of a batch through a plan.
   struct Run {
@@ -235,6 +239,7 @@ class Session {
   std::unique_ptr<Loaded> plan_in_budget(const PlanKey& key, const passes::PassContext& context,
                                          passes::StateTable& states);
   passes::PassContext context_for(const PlanKey& key) const;
+  bool has_larger_plan(const PlanKey& key) const;
   KernelChoices::Table replayed_kernels(const PlanKey& key) const;
   // A plan with its memory, new states and executors on every replica.
   std::unique_ptr<Loaded> load(const PlanKey& key, passes::PassContext context);

@@ -85,7 +85,9 @@ const passes::Plan& Session::training_plan(int64_t rows) {
 std::unique_ptr<passes::Plan> Session::draft_plan(int64_t rows) {
   passes::StateTable states = states_;
   const PlanKey key{Kind::kTrain, MicroBatch::kOnly, rows, "", 0};
-  return std::move(make_plan(key, context_for(key), states)->plan);
+  std::unique_ptr<Loaded> made = make_plan(key, context_for(key), states);
+  if (tuner_ != nullptr) tuner_->save();
+  return std::move(made->plan);
 }
 
 passes::MemoryReport Session::memory() const {
@@ -106,6 +108,18 @@ passes::MemoryReport Session::memory() const {
 size_t Session::planned_bytes() const {
   const passes::MemoryReport report = memory();
   return static_cast<size_t>(replicas()) * (report.state_bytes + report.arena_bytes);
+}
+
+TuningGain Session::tuning_gain(const Cut& cut) {
+  TuningGain sum;
+  const std::vector<std::vector<Run>> runs = runs_of(cut);
+  for (const Run& run : runs[0]) {
+    const TuningGain& gain = run.loaded->gain;
+    sum.nodes = std::max(sum.nodes, gain.nodes);
+    sum.changed = std::max(sum.changed, gain.changed);
+    sum.seconds += gain.seconds;
+  }
+  return sum;
 }
 
 std::vector<pid_t> Session::thread_ids() const {

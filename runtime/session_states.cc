@@ -83,11 +83,20 @@ std::string plan_name(passes::MicroBatch micro_batch, int64_t rows) {
 
 }  // namespace
 
+// Of training, on the same device.
+bool Session::has_larger_plan(const PlanKey& key) const {
+  return std::any_of(plans_.begin(), plans_.end(), [&](const auto& plan) {
+    return plan.first.kind == Kind::kTrain && plan.second != nullptr &&
+           plan.first.rows > key.rows && plan.first.place == key.place;
+  });
+}
+
 // The table of the plan, for a key that a checkpoint may know.
 KernelChoices::Table Session::replayed_kernels(const PlanKey& key) const {
   if (key.place != 0) return {};  // a table of another device
   const KernelChoices& choices = options_.replay;
   KernelChoices::Table table = choices.kernels;
+  if (tuner_ != nullptr && has_larger_plan(key)) table = kernel_choices().kernels;
   const auto own = choices.others.find(plan_name(key.micro_batch, key.rows));
   if (own == choices.others.end()) return table;
   for (const auto& [node, kernel] : own->second) table[node] = kernel;

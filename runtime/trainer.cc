@@ -184,6 +184,7 @@ RunSummary Trainer::run(const std::vector<TrainListener*>& listeners,
   prepare();
   tell([&](TrainListener& listener) { listener.begin(info_); });
   RunSummary summary;
+  summary.done = is_over() || !stop();
   for (int64_t epoch = state_.position.epoch + 1; !is_over() && summary.done; ++epoch) {
     summary.done = train_epoch(epoch, prefetcher, stop);
     if (!summary.done) break;

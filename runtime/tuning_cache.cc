@@ -23,6 +23,7 @@ constexpr const char* kNotOurs = "it is not one; another file is needed in SARDO
 constexpr const char* kFormat = "sardonyx_tuning";
 constexpr int kFormatNumber = 1;
 constexpr std::streamsize kMostBytes = 64 << 20;
+constexpr double kMostSeconds = 3600;  // of a kernel
 
 // "model name : AMD EPYC" of the first processor.
 std::string processor_name() {
@@ -51,14 +52,43 @@ std::string processor_features() {
   return text;
 }
 
+fs::path folder_of(const fs::path& file) {
+  return file.has_parent_path() ? file.parent_path() : fs::path(".");
+}
+
+// Of the times of requests by machine. Returns how many they were.
+template <class Machines>
+int leave_out_impossible(Machines& machines) {
+  size_t count = 0;
+  for (auto& [machine, requests] : machines) {
+    for (auto& [request, times] : requests) {
+      count += std::erase_if(times, [](const auto& time) {
+        return !(time.second > 0 && time.second <= kMostSeconds);
+      });
+    }
+  }
+  return static_cast<int>(count);
+}
+
 }  // namespace
 
-TuningCache::TuningCache(fs::path file, std::string machine)
+TuningCache::TuningCache(TuningFile file, std::string machine)
     : file_(std::move(file)), machine_(std::move(machine)) {
+  std::error_code failed;
+  if (file_.folder == Folder::kGiven && !fs::is_directory(folder_of(file_.path), failed)) {
+    support::notice(
+        "SARDONYX_TUNING_CACHE is {}, but there is no folder {}: what is measured is not kept",
+        file_.path.string(), folder_of(file_.path).string());
+    file_.path.clear();
+  }
   Content content = read();
   if (!content.fault.empty()) {
-    support::notice("the tuning cache {} is ignored: {}", file_.string(), content.fault);
+    support::notice("the tuning cache {} is ignored: {}", file_.path.string(), content.fault);
     return;
+  }
+  if (content.impossible > 0) {
+    support::notice("the tuning cache {} has {} times that can't be, they count as unknown",
+                    file_.path.string(), content.impossible);
   }
   known_ = std::move(content.machines[machine_]);
 }
@@ -74,7 +104,7 @@ void TuningCache::put(const std::string& request, Times times) {
 }
 
 void TuningCache::save() {
-  if (file_.empty() || fresh_.empty()) return;
+  if (file_.path.empty() || fresh_.empty()) return;
   Content content = read();
   if (content.foreign) return;  // said when it was read
   for (auto& [request, times] : std::exchange(fresh_, {})) {
@@ -85,9 +115,9 @@ void TuningCache::save() {
     const nlohmann::ordered_json whole = {{kFormat, kFormatNumber}, {"machines", content.machines}};
     const std::string text = whole.dump(1) + "\n";
     std::error_code failed;  // then the file can't be made, which is said
-    fs::create_directories(file_.parent_path(), failed);
+    if (file_.folder == Folder::kMade) fs::create_directories(folder_of(file_.path), failed);
     const std::array<std::string_view, 1> pieces{text};
-    support::AtomicFile(file_, pieces).commit();
+    support::AtomicFile(file_.path, pieces).commit();
   } catch (const std::exception& error) {
     support::notice("the tuning cache is not kept: {}", error.what());
   }
@@ -96,10 +126,11 @@ void TuningCache::save() {
 TuningCache::Content TuningCache::read() const {
   Content content;
   std::error_code failed;
-  if (file_.empty() || (!fs::exists(file_, failed) && !failed)) return content;
+  const fs::path& file = file_.path;
+  if (file.empty() || (!fs::exists(file, failed) && !failed)) return content;
   // Opening a pipe would wait for its writer.
   std::ifstream stream;
-  if (fs::is_regular_file(file_, failed)) stream.open(file_, std::ios::binary | std::ios::ate);
+  if (fs::is_regular_file(file, failed)) stream.open(file, std::ios::binary | std::ios::ate);
   const std::streamsize size = stream.is_open() ? static_cast<std::streamsize>(stream.tellg()) : -1;
   if (size < 0 || size > kMostBytes) {
     content.foreign = true;
@@ -119,6 +150,7 @@ TuningCache::Content TuningCache::read() const {
           fmt::format("it has the format {}, this is {}", json.at(kFormat).dump(), kFormatNumber);
     } else {
       content.machines = json.at("machines").get<Machines>();
+      content.impossible = leave_out_impossible(content.machines);
     }
   } catch (const Json::exception&) {
     content.foreign = text.find(kFormat) == std::string::npos && !text.empty();
@@ -128,11 +160,14 @@ TuningCache::Content TuningCache::read() const {
   return content;
 }
 
-fs::path tuning_cache_file() {
-  if (const std::string& file = support::env("SARDONYX_TUNING_CACHE"); !file.empty()) return file;
+TuningFile tuning_cache_file() {
+  if (const std::string& file = support::env("SARDONYX_TUNING_CACHE"); !file.empty()) {
+    return {file, Folder::kGiven};
+  }
   const std::string &cache = support::env("XDG_CACHE_HOME"), &home = support::env("HOME");
-  if (!cache.empty()) return fs::path(cache) / "sardonyx" / "tuning.json";
-  return home.empty() ? fs::path() : fs::path(home) / ".cache" / "sardonyx" / "tuning.json";
+  if (!cache.empty()) return {fs::path(cache) / "sardonyx" / "tuning.json"};
+  if (home.empty()) return {};
+  return {fs::path(home) / ".cache" / "sardonyx" / "tuning.json"};
 }
 
 std::string tuning_machine(int threads) {

@@ -7,11 +7,20 @@
 // can't be read or written is a notice.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <string>
 
 namespace sardonyx::runtime {
+
+// kMade: the folders of the file are made when they are missing.
+enum class Folder : uint8_t { kMade, kGiven };
+
+struct TuningFile {
+  std::filesystem::path path;  // empty: none
+  Folder folder = Folder::kMade;
+};
 
 class TuningCache {
  public:
@@ -20,8 +29,9 @@ class TuningCache {
   // No file: nothing is kept.
   TuningCache() = default;
   // Reads the file if there is one. What is damaged, foreign or unreadable is a notice and counts
-  // as empty.
-  TuningCache(std::filesystem::path file, std::string machine);
+  // as empty; times that can't be are a notice and unknown. A folder that has to be there and isn't
+  // is a notice too, before anything is measured, and then nothing is kept.
+  TuningCache(TuningFile file, std::string machine);
 
   // nullptr: not known.
   const Times* find(const std::string& request) const;
@@ -30,7 +40,7 @@ class TuningCache {
   // it is.
   void save();
 
-  const std::filesystem::path& file() const { return file_; }
+  const std::filesystem::path& file() const { return file_.path; }
 
  private:
   using Requests = std::map<std::string, Times>;
@@ -39,17 +49,18 @@ class TuningCache {
     Machines machines;
     std::string fault;     // why it can't be used; "": it can
     bool foreign = false;  // whose it is isn't known: it must not be replaced
+    int impossible = 0;    // times that are left out, because no kernel takes such a time
   };
   Content read() const;
 
-  std::filesystem::path file_;
+  TuningFile file_;
   std::string machine_;
   Requests known_, fresh_;
 };
 
-// $SARDONYX_TUNING_CACHE, else sardonyx/tuning.json in $XDG_CACHE_HOME or ~/.cache; empty when the
-// environment names none of these.
-std::filesystem::path tuning_cache_file();
+// $SARDONYX_TUNING_CACHE, whose folder must be there, else sardonyx/tuning.json in $XDG_CACHE_HOME
+// or ~/.cache; empty when the environment names none of these.
+TuningFile tuning_cache_file();
 // Processor, its features, `threads`, and the versions of oneDNN and Sardonyx.
 std::string tuning_machine(int threads);
 

@@ -18,12 +18,14 @@
 #include "runtime/run_times.h"
 #include "runtime/shared_processor.h"
 #include "runtime/single_rows.h"
+#include "runtime/stop_signal.h"
 #include "runtime/text.h"
 #include "runtime/trace.h"
 #include "runtime/usage.h"
 #include "tools/command.h"
 #include "tools/flags.h"
 #include "tools/output_files.h"
+#include "tools/tuning_report.h"
 
 namespace sardonyx::tools {
 
@@ -68,7 +70,7 @@ struct Measured {
 class Bench {
  public:
   explicit Bench(const BenchFlags& flags) : flags_(flags) {
-    session_ = runtime::Session::open(flags.shared.model, runtime::session_options(flags.shared));
+    session_ = runtime::Session::open(flags.shared.model, tuning_until_signal(flags.shared));
     feed_ = runtime::find_feed(*session_, flags.shared);
     setup_ = runtime::batch_setup(flags.shared, feed_.baked_rows());
     runtime::join_singles(*session_, {setup_.batch}, setup_.cut);
@@ -85,6 +87,22 @@ class Bench {
     batch_ = runtime::session_batch(feed_, *data.train, *loader_->next());
     for (const std::string& line : session_->notices()) support::notice("{}", line);
   }
+
+  // Plans, and measures with --tune; a signal ends that, and what was measured is kept. Returns the
+  // signal, or 0.
+  int prepare() {
+    if (!flags_.shared.tune) return 0;
+    const runtime::StopSignal signal;
+    session_->prepare_training({cut_});
+    const int received = runtime::StopSignal::received();
+    if (received != 0) {
+      fmt::print(stderr, "stopped by {}; {}\n", runtime::StopSignal::name(received),
+                 session_->tuner()->summary());
+    }
+    return received;
+  }
+
+  runtime::TuningGain gain() { return session_->tuning_gain(cut_); }
 
   void step() { session_->train_step(batch_, cut_, runtime::learning_rate(flags_.shared)); }
 
@@ -202,33 +220,6 @@ void print_nodes(const Measured& measured) {
              1e-9 * measured.peak);
 }
 
-Json tuning_json(const runtime::MeasuringTuner& tuner) {
-  Json changed = Json::array();
-  for (const auto& choice : tuner.changed()) {
-    changed.push_back({{"node", choice.node},
-                       {"nodes", choice.nodes},
-                       {"table", choice.table},
-                       {"chosen", choice.chosen},
-                       {"table_ms", 1e3 * choice.table_seconds},
-                       {"chosen_ms", 1e3 * choice.chosen_seconds}});
-  }
-  return {{"measured", tuner.measured()},
-          {"known", tuner.known()},
-          {"left", tuner.left()},
-          {"seconds", tuner.seconds()},
-          {"changed", std::move(changed)}};
-}
-
-void print_tuning(const runtime::MeasuringTuner& tuner) {
-  fmt::print("{}\n", tuner.summary());
-  for (const auto& choice : tuner.changed()) {
-    const std::string alike =
-        choice.nodes > 1 ? fmt::format(" and {} alike", choice.nodes - 1) : "";
-    fmt::print("  {} -> {} ({:.3f} -> {:.3f} ms): {}{}\n", choice.table, choice.chosen,
-               1e3 * choice.table_seconds, 1e3 * choice.chosen_seconds, choice.node, alike);
-  }
-}
-
 void print_medians_json(Bench& bench, Json medians, const Measured& measured) {
   medians["median"] = true;
   medians["batch"] = bench.rows();
@@ -242,7 +233,7 @@ void print_medians_json(Bench& bench, Json medians, const Measured& measured) {
     medians["communication_blocked_ms"] = 1e3 * time.blocked;
   }
   if (bench.session().tuner() != nullptr) {
-    medians["tuning"] = tuning_json(*bench.session().tuner());
+    medians["tuning"] = tuning_json(*bench.session().tuner(), TuningRows::kChanged);
   }
   medians["ops"] = nodes_json(measured);
   fmt::print("{}\n", medians.dump(-1, ' ', false, Json::error_handler_t::replace));
@@ -280,10 +271,12 @@ int run(const BenchFlags& flags) {
   runtime::session_options(flags.shared);
   check_outputs({{"--trace", flags.shared.trace}}, flags.shared);
   Bench bench(flags);
+  if (const int signal = bench.prepare(); signal != 0) return 128 + signal;
   bench.step();
   const double startup = seconds_since(g_loaded);
   if (bench.session().tuner() != nullptr && !flags.shared.json) {
-    print_tuning(*bench.session().tuner());
+    fmt::print("{}\n", tuning_text(*bench.session().tuner(), TuningRows::kChanged));
+    fmt::print("{}\n", gain_text(bench.gain()));
   }
   for (int i = 1; i < kWarmupSteps; ++i) bench.step();
   const runtime::ProcessorClock clock(bench.session().thread_ids());

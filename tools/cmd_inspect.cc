@@ -15,6 +15,7 @@
 #include "tools/flags.h"
 #include "tools/graph_json.h"
 #include "tools/output_files.h"
+#include "tools/tuning_report.h"
 
 namespace sardonyx::tools {
 
@@ -52,19 +53,25 @@ std::string training_text(const InspectFlags& flags) {
   auto setup = runtime::batch_setup(flags.shared, runtime::baked_rows(*session));
   runtime::join_singles(*session, {setup.batch}, setup.cut);
   const auto plan = session->draft_plan(runtime::largest_micro_batch(setup));
-  if (flags.format == "json") {
-    return flags.summary ? summary_json(session->model(), *plan)
-                         : plan_json(session->model(), *plan);
-  }
+  const runtime::MeasuringTuner* tuner = session->tuner();
+  const bool whole = flags.format == "json" && !flags.summary;
+  if (whole) return plan_json(session->model(), *plan, tuner);
+  if (flags.format != "text" && tuner != nullptr) support::notice("{}", tuner->summary());
+  if (flags.format == "json") return summary_json(session->model(), *plan);
   for (const std::string& line : session->notices()) support::notice("{}", line);
   if (flags.format == "dot") return graph::to_dot(*plan->graph);
-  if (flags.summary) return passes::summary(*plan);
-  return passes::summary(*plan) + "\n" +
-         graph::print(*plan->graph, {flags.max_elements, true, false}) + "\n" +
+  std::string text = passes::summary(*plan);
+  if (tuner != nullptr) text += tuning_text(*tuner, TuningRows::kAll) + "\n";
+  if (flags.summary) return text;
+  return text + "\n" + graph::print(*plan->graph, {flags.max_elements, true, false}) + "\n" +
          passes::print(*plan);
 }
 
 int inspect(const InspectFlags& flags) {
+  if (flags.shared.tune && !flags.training) {
+    throw runtime::UsageError(
+        "--tune goes with --training: it chooses the kernels of the training plan");
+  }
   runtime::check_choice("--format", flags.format, {"text", "json", "dot"}, {"html"});
   if (flags.summary && !flags.training) {
     throw runtime::UsageError("--summary is that of a plan: it goes with --training");
@@ -96,6 +103,7 @@ Action setup_inspect(CLI::App& app) {
   app.add_option("-o", flags->file, "a file instead of stdout");
   add_whole(app, "--max-elements", flags->max_elements, -1, INT64_MAX,
             "larger constants print as {...}; -1: all print (default 16)");
+  add_tune_flag(app, flags->shared);
   add_graph_flags(app, flags->shared);
   add_example(app, "sardonyx inspect lenet.onnx --training --batch 256 --format dot -o lenet.dot");
   return [flags] { return inspect(*flags); };

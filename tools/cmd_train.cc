@@ -23,6 +23,7 @@
 #include "tools/output_files.h"
 #include "tools/streams.h"
 #include "tools/train_checkpoints.h"
+#include "tools/tuning_report.h"
 
 namespace sardonyx::tools {
 
@@ -177,6 +178,12 @@ size_t tell_notices(const Session& session, size_t first) {
   return notices.size();
 }
 
+void tell_tuning(Session& session, const Trainer& trainer) {
+  support::notice("{}", session.tuner()->summary());
+  const BatchSetup& batch = trainer.options().batch;
+  support::notice("{}", gain_text(session.tuning_gain(cut_batch(batch.batch, batch.cut))));
+}
+
 int dry_run(const Flags& flags, Session& session, const FedData& data, Trainer& trainer) {
   trainer.prepare();
   print_facts(flags, session, data, trainer);
@@ -189,7 +196,7 @@ int dry_run(const Flags& flags, Session& session, const FedData& data, Trainer& 
 
 int train(Flags flags) {
   TrainCheckpoints checkpoints(flags);
-  SessionOptions session_flags = session_options(flags);
+  SessionOptions session_flags = tuning_until_signal(flags);
   trainer_options(flags, -1);  // usage first: nothing was read so far
   augment_options(flags);
   adapt_options(flags);
@@ -206,13 +213,13 @@ int train(Flags flags) {
   const size_t told = tell_notices(*session, 0);
   advise(flags, trainer.options());
   if (flags.dry_run) return dry_run(flags, *session, data, trainer);
+  const StopSignal signal;
   trainer.prepare();
   tell_notices(*session, told);
-  if (session->tuner() != nullptr) support::notice("{}", session->tuner()->summary());
+  if (session->tuner() != nullptr) tell_tuning(*session, trainer);
   checkpoints.begin(flags, *session, trainer);
   if (!flags.json) print_facts(flags, *session, data, trainer);
   const Listeners listeners(flags, *session, checkpoints);
-  const StopSignal signal;
   RunSummary summary = trainer.run(listeners.all(), [] { return StopSignal::received() != 0; });
   Checkpointer* writer = checkpoints.writer();
   if (writer != nullptr) {

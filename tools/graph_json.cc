@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "passes/buckets.h"
+#include "tools/tuning_report.h"
 
 namespace sardonyx::tools {
 
@@ -230,11 +231,13 @@ std::string model_json(const graph::Model& model, const graph::ImportedModel& im
   return dump(json);
 }
 
-std::string plan_json(const graph::Model& model, const passes::Plan& plan) {
+std::string plan_json(const graph::Model& model, const passes::Plan& plan,
+                      const runtime::MeasuringTuner* tuner) {
   Json json = {{"schema", "sardonyx.inspect/1"}, {"file", file_json(model)}};
   json["summary"] = summary_of(plan);
   json["graph"] = to_json(*plan.graph);
   json["plan"] = to_json(plan);
+  if (tuner != nullptr) json["tuning"] = tuning_json(*tuner, TuningRows::kAll);
   return dump(json);
 }
 

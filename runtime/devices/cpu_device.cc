@@ -55,8 +55,8 @@ void CpuDevice::read_state(size_t offset, void* host, size_t bytes) const {
   copy_bytes(host, states_.data() + offset, bytes);
 }
 
-std::vector<double> CpuDevice::measure(const std::vector<const ops::KernelDef*>& kernels,
-                                       const ops::KernelRequest& request, passes::RunsOn runs_on) {
+KernelTimes CpuDevice::measure(const std::vector<const ops::KernelDef*>& kernels,
+                               const ops::KernelRequest& request, passes::RunsOn runs_on) {
   return measure_kernels(pool_, kernels, request, runs_on);
 }
 

@@ -93,8 +93,8 @@ void CudaDevice::read_state(size_t offset, void* host, size_t bytes) const {
   download(host, states_.data() + offset, bytes);
 }
 
-std::vector<double> CudaDevice::measure(const std::vector<const ops::KernelDef*>&,
-                                        const ops::KernelRequest&, passes::RunsOn) {
+KernelTimes CudaDevice::measure(const std::vector<const ops::KernelDef*>&,
+                                const ops::KernelRequest&, passes::RunsOn) {
   throw Error("--tune measures on the CPU only; leave it out with --devices cuda");
 }
 

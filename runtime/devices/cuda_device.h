@@ -29,8 +29,8 @@ class CudaDevice final : public Device {
   void reserve_arena(size_t bytes) override;
   void write_state(size_t offset, const void* host, size_t bytes) override;
   void read_state(size_t offset, void* host, size_t bytes) const override;
-  std::vector<double> measure(const std::vector<const ops::KernelDef*>& kernels,
-                              const ops::KernelRequest& request, passes::RunsOn runs_on) override;
+  KernelTimes measure(const std::vector<const ops::KernelDef*>& kernels,
+                      const ops::KernelRequest& request, passes::RunsOn runs_on) override;
   std::unique_ptr<Executor> load(const passes::Plan& plan) override;
 
   // Makes the calling thread speak to this device.

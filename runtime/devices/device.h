@@ -14,6 +14,7 @@
 #include "passes/target.h"
 #include "passes/tuner.h"
 #include "runtime/devices/executor.h"
+#include "runtime/devices/kernel_clock.h"
 #include "runtime/devices/waiting.h"
 
 namespace sardonyx::runtime {
@@ -27,12 +28,11 @@ class Device : public passes::Target {
   virtual void reserve_arena(size_t bytes) = 0;
   virtual void write_state(size_t offset, const void* host, size_t bytes) = 0;
   virtual void read_state(size_t offset, void* host, size_t bytes) const = 0;
-  // Seconds of each kernel on this device's threads, as KernelClock (runtime/measuring_tuner.h).
-  virtual std::vector<double> measure(const std::vector<const ops::KernelDef*>& kernels,
-                                      const ops::KernelRequest& request,
-                                      passes::RunsOn runs_on) = 0;
+  // Seconds of each kernel on this device's threads, as measure_kernels.
+  virtual KernelTimes measure(const std::vector<const ops::KernelDef*>& kernels,
+                              const ops::KernelRequest& request, passes::RunsOn runs_on) = 0;
   // The threads that compute beside the caller, as the system numbers them.
-  virtual std::vector<pid_t> worker_ids() const = 0;
+  virtual std::vector<pid_t> worker_ids() const { return {}; }
   // The plan and the device outlive the executor.
   virtual std::unique_ptr<Executor> load(const passes::Plan& plan) = 0;
 };

@@ -9,8 +9,7 @@
 // only.
 //
 // Tasks may wait for each other (barriers of oneDNN, sums of replicas): every thread begins with
-// its own share, so a share that isn't begun has a thread on its way, and whoever takes it over
-// waits for nobody.
+// its own share, so a share that isn't begun has a thread on its way that is free to run it.
 #pragma once
 
 #include <sys/types.h>
