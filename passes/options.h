@@ -92,12 +92,14 @@ struct GradientOptions {
 
 // How much is computed again in the backward pass, so that it need not be kept.
 struct RecomputeOptions {
-  // Share of the operations of a step that may go into it, unless `most_bytes` asks for more.
+  // Share of the operations of a step that may go into it, unless `rung` asks for more.
   double cost = 0.01;
-  // What may be alive at once, by the estimate of the pass (PassContext::live_bytes); 0: no limit.
-  int64_t most_bytes = 0;
-  // Bytes of workspace by the first output of a node, as far as they are known.
-  std::map<std::string, int64_t> workspaces;
+  // Which plan of those that need less and less memory (Recomputed::rungs); 0: what is cheap only;
+  // past the end: the last. -1: as 0, and the others aren't looked for.
+  int rung = -1;
+  // Bytes alive while a node runs, by its first output: of a plan in which nothing is computed
+  // again. Empty: the pass estimates them, without what kernels and regions need or share.
+  std::map<std::string, int64_t> alive;
 };
 
 struct PipelineOptions {

@@ -68,6 +68,14 @@ struct SharedStatistics {
   bool any() const { return !sums.empty(); }
 };
 
+// What is computed again instead of kept, by the estimates of recompute.
+struct Recomputed {
+  int64_t results = 0;
+  int64_t saved_bytes = 0;     // at the worst moment
+  double work = 0;             // share of the step's
+  std::vector<int64_t> rungs;  // bytes at the worst moment, of each RecomputeOptions::rung
+};
+
 // What passes hand to each other beside the graph. Values are named, not pointed to: passes may
 // rebuild them.
 struct PassContext {
@@ -90,8 +98,7 @@ struct PassContext {
   SharedStatistics shared_statistics;
   // That a micro-batch must have, by apply_mode; over all replicas where they share statistics.
   int64_t least_rows = 1;
-  // What is alive at the worst moment, by estimate: by recompute.
-  int64_t live_bytes = 0;
+  Recomputed recomputed;              // by recompute
   std::string loss_sum, loss_weight;  // by append_loss
   std::string correct, correct_top5;  // rows with the right class (class losses), by append_loss
   std::string logits;                 // what the loss reads, by append_loss

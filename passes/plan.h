@@ -45,6 +45,7 @@ struct Step {
   std::vector<graph::TensorType> output_types;
   size_t workspace_offset = 0;  // in the arena, or in the local memory of a blocked region
   size_t workspace_bytes = 0;
+  size_t alive_bytes = 0;  // of the arena, while it runs; of its whole region where that is blocked
   bool accumulate = false;
   double flops = 0;  // of one run of this step, for reports
 };

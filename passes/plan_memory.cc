@@ -5,6 +5,7 @@
 // nobody reads the input again. A result that is bound to a state which nobody reads any more is
 // written straight into the state, a member of a bucket straight into the bucket.
 #include <algorithm>
+#include <numeric>
 #include <unordered_map>
 
 #include "passes/arena.h"
@@ -462,6 +463,21 @@ class Planner {
     for (const Buffer& buffer : buffers) memory.sum_bytes += align_up(buffer.bytes);
     for (const auto& [node, seq] : seq_) {
       if (seq == bound.time) memory.peak_node = node->label();
+    }
+    count_alive(buffers);
+  }
+
+  void count_alive(const std::vector<Buffer>& buffers) {
+    std::vector<size_t> alive(static_cast<size_t>(end_) + 2);  // wraps around below zero and back
+    for (const Buffer& buffer : buffers) {
+      alive[static_cast<size_t>(buffer.first)] += align_up(buffer.bytes);
+      alive[static_cast<size_t>(buffer.last) + 1] -= align_up(buffer.bytes);
+    }
+    std::partial_sum(alive.begin(), alive.end(), alive.begin());
+    for (Region& region : plan_->regions) {
+      for (Step& step : region.steps) {
+        step.alive_bytes = alive[static_cast<size_t>(seq_.at(step.node))];
+      }
     }
   }
 

@@ -13,6 +13,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -197,6 +198,9 @@ class Session {
   // Of the plans so far, on one replica: their states together, and the largest of everything else.
   passes::MemoryReport memory() const;
   size_t planned_bytes() const;  // states and arenas of all replicas
+  // Of the training plans so far: the one with the largest arena, and what is computed again in it.
+  const passes::Plan& largest_training_plan() const;
+  const passes::Recomputed& recomputed() const;
 
   // Gets the time of everything that runs from now on; null: nobody does, and no clock is read.
   void set_recorder(Recorder* recorder);
@@ -225,6 +229,7 @@ class Session {
     int64_t first_row = 0, rows = 0;
   };
   struct Fed;
+  const Loaded& largest_training() const;
 
   int64_t rows_of(const Batch& batch) const;
   std::unique_ptr<graph::Graph> build(const PlanKey& key, passes::PassContext& context);
@@ -234,6 +239,15 @@ class Session {
                                     passes::StateTable& states);
   std::unique_ptr<Loaded> plan_once(const PlanKey& key, passes::PassContext context,
                                     passes::StateTable& states);
+  // Of the sequence of plans that need less and less.
+  struct Fit {
+    std::unique_ptr<Loaded> plan;  // the first that fits; null: none does
+    int64_t usual = 0, least = 0;  // bytes on all replicas: of the first plan, of the smallest
+    int64_t block = -1;
+  };
+  Fit fit(const PlanKey& key, const passes::PassContext& context, passes::StateTable& states,
+          int64_t budget);
+  int64_t least_budget(const PlanKey& refused_key, const Fit& refused);
   // The same, with as much computed again as it takes to fit into the budget. Throws Error when
   // that isn't enough.
   std::unique_ptr<Loaded> plan_in_budget(const PlanKey& key, const passes::PassContext& context,
@@ -244,6 +258,12 @@ class Session {
   // A plan with its memory, new states and executors on every replica.
   std::unique_ptr<Loaded> load(const PlanKey& key, passes::PassContext context);
   std::vector<std::vector<Run>> runs_of(const Cut& whole_cut);  // of a step, by replica
+  Cut checked(const Cut& whole_cut) const;  // for these replicas, without empty parts
+  // The plans of such a cut: all, by replica; those to make first where there is a
+  // budget.
+  std::vector<std::vector<PlanKey>> keys_of(const Cut& cut) const;
+  std::vector<PlanKey> keys_with_all_states(const Cut& cut) const;
+  void note_wanted(const Cut& cut);
   size_t micro_batches_of(const Cut& cut, size_t replica) const;
   static void check_shared_rows(const Cut& cut, const std::vector<std::vector<Run>>& runs);
   Fed feed(const Run& run, const Batch& batch, double lr) const;
@@ -272,6 +292,7 @@ class Session {
   passes::StateTable states_;
   size_t loaded_states_ = 0;
   std::map<PlanKey, std::unique_ptr<Loaded>> plans_;
+  std::set<PlanKey> wanted_;  // training plans that a budget must hold, made or not
   passes::GradientOptions gradient_options_;
   passes::Mode forward_mode_ = passes::Mode::kEval;
   std::vector<std::string> notices_;

@@ -1,59 +1,93 @@
-// --memory-budget: plans again, with more computed twice, until what is planned fits.
+// --memory-budget: plans with more and more computed again, until one fits.
+//
+// The plans of a key are a fixed sequence, whatever the budget: as without one, then every rung of
+// recompute. A budget picks one of them and is refused only when none fits, so any budget from the
+// smallest of them on is accepted.
 #include <algorithm>
-#include <optional>
+#include <utility>
 
 #include "graph/support/error.h"
 #include "runtime/session.h"
-#include "runtime/text.h"
 
 namespace sardonyx::runtime {
 
 namespace {
 
-constexpr int kRounds = 8;  // nearly always one is enough
-
-std::map<std::string, int64_t> workspaces_of(const passes::Plan& plan) {
-  std::map<std::string, int64_t> workspaces;
+std::map<std::string, int64_t> alive_in(const passes::Plan& plan) {
+  std::map<std::string, int64_t> alive;
   for (const passes::Region& region : plan.regions) {
-    if (region.blocked()) continue;
     for (const passes::Step& step : region.steps) {
       const graph::Value* first = step.node->output(0);
-      if (first != nullptr && step.workspace_bytes > 0) {
-        workspaces[first->name] = static_cast<int64_t>(step.workspace_bytes);
-      }
+      if (first != nullptr) alive[first->name] = static_cast<int64_t>(step.alive_bytes);
     }
   }
-  return workspaces;
+  return alive;
 }
 
 }  // namespace
 
+Session::Fit Session::fit(const PlanKey& key, const passes::PassContext& context,
+                          passes::StateTable& states, int64_t budget) {
+  Fit fit;
+  const auto fits = [&](std::unique_ptr<Loaded> made) {
+    const int64_t bytes =
+        replicas() * static_cast<int64_t>(states.bytes() + made->plan->arena_bytes);
+    if (fit.usual == 0) fit.usual = fit.least = bytes;
+    fit.least = std::min(fit.least, bytes);
+    fit.block = made->context.options.block;
+    if (bytes <= budget) fit.plan = std::move(made);
+    return fit.plan != nullptr;
+  };
+  if (fits(plan_once(key, context, states))) return fit;
+
+  passes::PassContext next = context;
+  next.options.recompute.cost = 0;
+  const std::unique_ptr<Loaded> kept = plan_once(key, next, states);
+  next.options.recompute.cost = context.options.recompute.cost;
+  next.options.recompute.alive = alive_in(*kept->plan);
+  next.options.recompute.rung = 0;
+  std::unique_ptr<Loaded> first = plan_once(key, next, states);
+  const std::vector<int64_t> rungs = first->context.recomputed.rungs;
+  if (fits(std::move(first))) return fit;
+  // The estimate says where to begin; only plans say what fits.
+  const int64_t room = budget / replicas() - static_cast<int64_t>(states.bytes());
+  const auto begin = std::ranges::find_if(rungs, [&](int64_t bytes) { return bytes <= room; });
+  std::vector<int> order;
+  for (size_t i = 1; i < rungs.size(); ++i) order.push_back(static_cast<int>(i));
+  const auto skipped = std::max<std::ptrdiff_t>(begin - rungs.begin() - 1, 0);
+  std::ranges::rotate(order, order.begin() + std::min(skipped, std::ssize(order)));
+  for (const int rung : order) {
+    next.options.recompute.rung = rung;
+    if (fits(plan_once(key, next, states))) return fit;
+  }
+  return fit;
+}
+
 std::unique_ptr<Session::Loaded> Session::plan_in_budget(const PlanKey& key,
                                                          const passes::PassContext& context,
                                                          passes::StateTable& states) {
-  std::unique_ptr<Loaded> best = plan_once(key, context, states);
-  const auto planned = [&](const Loaded& loaded) {
-    return replicas() * static_cast<int64_t>(states.bytes() + loaded.plan->arena_bytes);
-  };
-  const int64_t needed = planned(*best);
-  passes::PassContext next = context;
-  next.options.recompute.workspaces = workspaces_of(*best->plan);
-  // The pass estimates what is alive: it is asked for less by as much as the plan is too large.
-  int64_t most = options_.memory_budget / replicas() - static_cast<int64_t>(states.bytes());
-  for (int round = 0; round < kRounds && planned(*best) > options_.memory_budget; ++round) {
-    next.options.recompute.most_bytes = std::max<int64_t>(most, 1);
-    std::unique_ptr<Loaded> made = plan_once(key, next, states);
-    const int64_t excess = (planned(*made) - options_.memory_budget) / replicas();
-    const bool went_as_low_as_it_can = made->context.live_bytes > most;
-    if (planned(*made) < planned(*best)) best = std::move(made);
-    if (went_as_low_as_it_can) break;
-    most -= std::max<int64_t>(excess, 0);
-  }
-  if (planned(*best) <= options_.memory_budget) return best;
+  Fit found = fit(key, context, states, options_.memory_budget);
+  if (found.plan != nullptr) return std::move(found.plan);
   throw Error(
-      "--memory-budget {}: {} rows at once need {} bytes, and {} when all is computed again that "
-      "saves something; use a smaller --micro-batch or a larger --accumulate",
-      options_.memory_budget, key.rows, needed, planned(*best));
+      "--memory-budget {}: {} rows at once need {} bytes, and {} is the least when results are "
+      "computed again; give that much, or use a smaller --micro-batch or a larger --accumulate",
+      options_.memory_budget, key.rows, found.usual, least_budget(key, found));
+}
+
+// With which all plans fit that are wanted together with the refused one.
+int64_t Session::least_budget(const PlanKey& refused_key, const Fit& refused) {
+  passes::StateTable states = states_;
+  int64_t least = refused.least;
+  // All states come with a plan that ends a step.
+  for (const bool ends : {true, false}) {
+    for (const PlanKey& key : wanted_) {
+      if (key == refused_key || passes::ends_step(key.micro_batch) != ends) continue;
+      passes::PassContext context = context_for(key);
+      if (context.options.block < 0) context.options.block = refused.block;
+      least = std::max(least, fit(key, context, states, 0).least);
+    }
+  }
+  return least;
 }
 
 }  // namespace sardonyx::runtime

@@ -128,6 +128,24 @@ std::vector<pid_t> Session::thread_ids() const {
   return ids;
 }
 
+const Session::Loaded& Session::largest_training() const {
+  const Loaded* largest = nullptr;
+  for (const auto& [key, loaded] : plans_) {
+    if (key.kind != Kind::kTrain || loaded == nullptr) continue;
+    if (largest == nullptr || loaded->plan->arena_bytes > largest->plan->arena_bytes) {
+      largest = loaded.get();
+    }
+  }
+  CHECK(largest != nullptr, "there is no training plan yet");
+  return *largest;
+}
+
+const passes::Plan& Session::largest_training_plan() const { return *largest_training().plan; }
+
+const passes::Recomputed& Session::recomputed() const {
+  return largest_training().context.recomputed;
+}
+
 void Session::set_recorder(Recorder* recorder) {
   recorder_ = recorder;
   replicas_->set_recorder(recorder);

@@ -135,39 +135,68 @@ double scalar(const Executor& executor, const std::string& name) {
 
 }  // namespace
 
+std::vector<std::vector<Session::PlanKey>> Session::keys_of(const Cut& cut) const {
+  const int64_t rows_of_none = any_rows(cut);
+  std::vector<std::vector<PlanKey>> keys(cut.size());
+  for (size_t r = 0; r < cut.size(); ++r) {
+    const size_t own = cut[r].size(), count = micro_batches_of(cut, r);
+    for (size_t i = 0; i < count; ++i) {
+      const int64_t rows = i < own ? cut[r][i] : rows_of_none;
+      keys[r].push_back({Kind::kTrain, micro_batch_of(i, own, count), rows, "",
+                         replicas_->place_of(static_cast<int>(r))});
+    }
+  }
+  return keys;
+}
+
+// A budget must know all states, which a last micro-batch's plan has; of the size that decides for
+// all.
+std::vector<Session::PlanKey> Session::keys_with_all_states(const Cut& cut) const {
+  std::vector<PlanKey> keys;
+  for (size_t r = 0; r < cut.size(); ++r) {
+    if (cut[r].size() < 2) continue;
+    keys.push_back({Kind::kTrain, MicroBatch::kLast, cut[r].front(), "",
+                    replicas_->place_of(static_cast<int>(r))});
+  }
+  return keys;
+}
+
+void Session::note_wanted(const Cut& cut) {
+  for (const auto& keys : keys_of(cut)) wanted_.insert(keys.begin(), keys.end());
+  const std::vector<PlanKey> first = keys_with_all_states(cut);
+  wanted_.insert(first.begin(), first.end());
+}
+
+Cut Session::checked(const Cut& whole_cut) const {
+  Cut cut = without_empty(whole_cut);
+  if (static_cast<int>(cut.size()) == replicas()) return cut;
+  throw Error("the session has {} replica{}, the batch is cut for {}", replicas(),
+              replicas() == 1 ? "" : "s", cut.size());
+}
+
 // Makes the plans that are missing.
 std::vector<std::vector<Session::Run>> Session::runs_of(const Cut& whole_cut) {
-  const Cut cut = without_empty(whole_cut);
-  if (static_cast<int>(cut.size()) != replicas()) {
-    throw Error("the session has {} replica{}, the batch is cut for {}", replicas(),
-                replicas() == 1 ? "" : "s", cut.size());
-  }
-  const int64_t rows_of_none = any_rows(cut);
+  const Cut cut = checked(whole_cut);
+  const std::vector<std::vector<PlanKey>> keys = keys_of(cut);
   std::vector<std::vector<Run>> runs(cut.size());
-  const auto place = [&](size_t replica) { return replicas_->place_of(static_cast<int>(replica)); };
   int64_t row = 0;
-  // A budget must know all states, which a last micro-batch's plan has; of the size that decides
-  // for all.
-  for (size_t r = 0; options_.memory_budget > 0 && r < cut.size(); ++r) {
-    if (cut[r].size() > 1)
-      plan_for({Kind::kTrain, MicroBatch::kLast, cut[r].front(), "", place(r)});
+  if (options_.memory_budget > 0) {
+    note_wanted(cut);
+    for (const PlanKey& key : keys_with_all_states(cut)) plan_for(key);
   }
   for (size_t r = 0; r < cut.size(); ++r) {
-    runs[r].resize(micro_batches_of(cut, r));
+    runs[r].resize(keys[r].size());
     for (size_t i = 0; i < runs[r].size(); ++i) {
       runs[r][i].first_row = row;
       if (i >= cut[r].size()) continue;
-      const MicroBatch micro_batch = micro_batch_of(i, cut[r].size(), runs[r].size());
-      runs[r][i] = {&plan_for({Kind::kTrain, micro_batch, cut[r][i], "", place(r)}), row,
-                    cut[r][i]};
+      runs[r][i] = {&plan_for(keys[r][i]), row, cut[r][i]};
       row += cut[r][i];
     }
   }
   // Last: a plan without a forward pass must not be the one that decides for the session.
   for (size_t r = 0; r < cut.size(); ++r) {
     for (size_t i = cut[r].size(); i < runs[r].size(); ++i) {
-      const MicroBatch micro_batch = micro_batch_of(i, cut[r].size(), runs[r].size());
-      runs[r][i].loaded = &plan_for({Kind::kTrain, micro_batch, rows_of_none, "", place(r)});
+      runs[r][i].loaded = &plan_for(keys[r][i]);
     }
   }
   if (shares_statistics()) check_shared_rows(cut, runs);
@@ -199,6 +228,10 @@ void Session::check_shared_rows(const Cut& cut, const std::vector<std::vector<Ru
 }
 
 void Session::prepare_training(const std::vector<Cut>& cuts) {
+  // A refused budget is told what all of them need.
+  for (const Cut& cut : cuts) {
+    if (options_.memory_budget > 0) note_wanted(checked(cut));
+  }
   for (const Cut& cut : cuts) runs_of(cut);
 }
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
@@ -46,6 +47,34 @@ std::optional<int64_t> parse_whole(const std::string& text) { return parse_all<i
 
 std::optional<uint64_t> parse_unsigned(const std::string& text) {
   return parse_all<uint64_t>(text);
+}
+
+std::optional<int64_t> parse_bytes(std::string_view text) {
+  constexpr std::string_view kDigits = "0123456789", kUnits = "KMGT";
+  const std::string whole(text.substr(0, text.find_first_not_of(kDigits)));
+  text.remove_prefix(whole.size());
+  std::string fraction;
+  if (text.starts_with('.')) {
+    fraction = text.substr(1, text.find_first_not_of(kDigits, 1) - 1);
+    if (fraction.empty()) return std::nullopt;
+    text.remove_prefix(1 + fraction.size());
+  }
+  if (text.size() > 1 && text.starts_with(' ')) text.remove_prefix(1);
+  int64_t unit = 1;
+  if (!text.empty() && text != "B") {
+    const size_t power = kUnits.find(static_cast<char>(std::toupper(text.front())));
+    text.remove_prefix(1);
+    if (power == std::string_view::npos || (!text.empty() && text != "iB")) return std::nullopt;
+    unit = int64_t{1} << (10 * (power + 1));
+  } else if (!fraction.empty()) {
+    return std::nullopt;
+  }
+  const std::optional<int64_t> count = parse_whole(whole);
+  int64_t bytes = 0;
+  if (!count || __builtin_mul_overflow(*count, unit, &bytes)) return std::nullopt;
+  const double part = parse_number("0." + fraction + "0").value_or(0) * static_cast<double>(unit);
+  if (__builtin_add_overflow(bytes, static_cast<int64_t>(part), &bytes)) return std::nullopt;
+  return bytes;
 }
 
 std::string did_you_mean(std::string_view name, const std::vector<std::string>& candidates) {

@@ -19,6 +19,10 @@ std::optional<double> parse_number(const std::string& text);
 // fit.
 std::optional<int64_t> parse_whole(const std::string& text);
 std::optional<uint64_t> parse_unsigned(const std::string& text);
+// Bytes as a user writes them: "8388608", "8M", "8MiB", "1.5 GiB". K, M, G and T are 2^10, 2^20,
+// 2^30 and 2^40; what is left of a byte is dropped. Nothing for anything else, "8MB" (which might
+// mean 10^6) and what doesn't fit included.
+std::optional<int64_t> parse_bytes(std::string_view text);
 // " (did you mean sgd?)", or "" when no candidate is near.
 std::string did_you_mean(std::string_view name, const std::vector<std::string>& candidates);
 // The same bytes.

@@ -93,6 +93,14 @@ void print_facts(const Flags& flags, const Session& session, const FedData& data
                       : fmt::format("{} epoch{}", info.epochs, info.epochs == 1 ? "" : "s"),
                   flags.optimizer, options.lr, options.schedule.str(), session.device_name(),
                   bytes_str(static_cast<double>(session.planned_bytes()))));
+  const passes::Recomputed& again = session.recomputed();
+  if (again.results == 0) return;
+  put(stdout,
+      fmt::format("{} result{} computed again instead of kept: about {} less{}, {:.1f} % more work "
+                  "per step\n",
+                  again.results, again.results == 1 ? "" : "s",
+                  bytes_str(static_cast<double>(again.saved_bytes)),
+                  session.replicas() > 1 ? " per replica" : "", 100 * again.work));
 }
 
 // Bars, lines and files that the flags ask for.
@@ -187,10 +195,9 @@ void tell_tuning(Session& session, const Trainer& trainer) {
 int dry_run(const Flags& flags, Session& session, const FedData& data, Trainer& trainer) {
   trainer.prepare();
   print_facts(flags, session, data, trainer);
-  const int64_t rows = largest_micro_batch(trainer.options().batch);
-  const auto plan = session.draft_plan(rows);
-  fmt::print("\n{}", passes::summary(*plan));
-  if (!flags.summary) fmt::print("\n{}", passes::print(*plan));
+  const passes::Plan& plan = session.largest_training_plan();
+  fmt::print("\n{}", passes::summary(plan));
+  if (!flags.summary) fmt::print("\n{}", passes::print(plan));
   return 0;
 }
 

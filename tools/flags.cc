@@ -63,6 +63,23 @@ double real_number(const char* flag, const std::string& text) {
   return *value;
 }
 
+CLI::Option* add_bytes(CLI::App& app, const char* name, std::optional<int64_t>& bytes,
+                       const char* help) {
+  return app
+      .add_option_function<std::string>(
+          name,
+          [name, &bytes](const std::string& text) {
+            bytes = runtime::parse_bytes(text);
+            if (bytes.value_or(0) >= 1) return;
+            throw runtime::UsageError(
+                "{} '{}': expected bytes, from 1 to {}, as in 8388608, 8M, 8MiB or 1.5GiB (K, M, G "
+                "and T are 2^10, 2^20, 2^30 and 2^40)",
+                name, text, INT64_MAX);
+          },
+          help)
+      ->type_name("BYTES");
+}
+
 CLI::Option* add_seed(CLI::App& app, uint64_t& seed, const char* help) {
   return app
       .add_option_function<std::string>(
@@ -138,8 +155,8 @@ void add_device_flags(CLI::App& app, Flags& flags) {
   app.add_flag("--direct-only", flags.direct_only,
                "no algorithm that rounds differently (Winograd)")
       ->group(kGroup);
-  add_whole(app, "--memory-budget", flags.memory_budget, 1, INT64_MAX,
-            "bytes that training may plan with: what doesn't fit is computed again, not kept")
+  add_bytes(app, "--memory-budget", flags.memory_budget,
+            "what training may plan with, as 2GiB: what doesn't fit is computed again, not kept")
       ->group(kGroup);
   add_unbuilt(app, UnbuiltFlag::Group::kDevice);
 }

@@ -117,8 +117,8 @@ void set_option(Golden& golden, const std::string& key, const std::string& value
     options.dropout = value != "off";
   } else if (key == "recompute_cost") {
     options.recompute.cost = std::stod(value);
-  } else if (key == "most_bytes") {
-    options.recompute.most_bytes = std::stoll(value);
+  } else if (key == "rung") {
+    options.recompute.rung = std::stoi(value);
   } else if (key == "block") {
     options.block = std::stoll(value);
   } else if (key == "lanes") {

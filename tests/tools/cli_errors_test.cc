@@ -69,6 +69,12 @@ TEST_F(CliErrors, usage_is_code_2_and_names_what_is_near) {
          "error: --epochs '99999999999999999999': expected a whole number from 1 to 1000000000");
   expect("train lenet.onnx --data synthetic --epochs 0x10", 2,
          "error: --epochs '0x10': expected a whole number from 1 to 1000000000");
+  for (const char* bytes : {"lots", "-1", "0", "1.5", "8MB", "9000000T"}) {
+    expect(
+        std::string("train lenet.onnx --data synthetic --memory-budget ") + bytes, 2,
+        std::string("error: --memory-budget '") + bytes +
+            "': expected bytes, from 1 to 9223372036854775807, as in 8388608, 8M, 8MiB or 1.5GiB");
+  }
   expect("train lenet.onnx --data synthetic --threads 100000", 2,
          "error: --threads '100000': expected a whole number from 1 to 1024");
   expect("train lenet.onnx --data synthetic --seed -1", 2,

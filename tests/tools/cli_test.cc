@@ -185,6 +185,24 @@ TEST_F(Cli, dry_run_prints_the_plan_and_makes_no_step) {
   EXPECT_FALSE(std::filesystem::exists(program_.file("out.onnx")));
 }
 
+TEST_F(Cli, train_says_once_what_is_computed_again_but_not_between_json) {
+  ASSERT_EQ(run("model resnet18 --width 8 --input 3x16x16 -o r.onnx").code, 0);
+  const std::string train = "train r.onnx --data synthetic:8 --batch 8 --steps 1 --threads 2 ";
+  const std::string line = " computed again instead of kept: about ";
+  const Outcome usual = run(train), kept = run(train + "--skip-pass recompute");
+  EXPECT_TRUE(has(usual.out, line)) << usual.out << usual.err;
+  EXPECT_TRUE(has(usual.out, " % more work per step\n"));
+  EXPECT_FALSE(has(kept.out, line)) << kept.out;
+  const Outcome bounded = run(train + "--memory-budget 2.2MiB");
+  EXPECT_EQ(bounded.code, 0) << bounded.err;
+  EXPECT_EQ(bounded.out.find(line), bounded.out.rfind(line));
+  const Outcome json = run(train + "--memory-budget 2252K --json");
+  EXPECT_EQ(json.code, 0) << json.err;
+  for (const Json& parsed : json_lines(json.out)) EXPECT_TRUE(parsed.is_object());
+  EXPECT_FALSE(has(json.out, "computed again"));
+  EXPECT_EQ(run(train + "--memory-budget 2.2MiB --dry-run").code, 0);
+}
+
 TEST_F(Cli, check_says_what_is_trained_and_with_which_command) {
   make_lenet();
   const Outcome text = run("check lenet.onnx --batch 8 --freeze conv1*");
