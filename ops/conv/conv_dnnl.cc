@@ -40,11 +40,11 @@ Dims filter_shape(const ConvGeometry& g) {
   return dims;
 }
 
-// Images per piece, all but the last alike.
-int64_t piece_images(const ConvGeometry& g, int64_t filter_share) {
+// Images per piece, all but the last alike. `at_once`: pieces that are in work together.
+int64_t piece_images(const ConvGeometry& g, int64_t filter_share, int at_once = 1) {
   const int64_t image_bytes =
       4 * (g.channels * g.window.in_cells() + g.outputs * g.window.out_cells());
-  const int64_t bytes = std::max(kPieceBytes, 4 * filter_share * g.filter_numel());
+  const int64_t bytes = std::max(kPieceBytes / at_once, 4 * filter_share * g.filter_numel());
   const int64_t most = std::clamp<int64_t>(bytes / image_bytes, 2, std::max<int64_t>(g.batch, 2));
   const int64_t pieces = (g.batch + most - 1) / most;
   return (g.batch + pieces - 1) / pieces;
@@ -269,8 +269,8 @@ void add_to(ThreadPool& pool, const float* from, float* to, int64_t count) {
 class FilterPass final : public Kernel {
  public:
   // A piece costs three more passes over the filter.
-  FilterPass(const ConvGeometry& g, const Variant& variant)
-      : batch_(g.batch), images_(piece_images(g, 4)) {
+  FilterPass(const ConvGeometry& g, const Variant& variant, int at_once = 1)
+      : batch_(g.batch), images_(piece_images(g, 4, at_once)) {
     x_cells_ = g.channels * g.window.in_cells();
     y_cells_ = g.outputs * g.window.out_cells();
     pieces_.push_back(piece(g, images_, variant, nullptr));
@@ -373,7 +373,7 @@ class SharedFilterPass final : public Kernel {
       share.first = g.batch * t / threads;
       ConvGeometry own = g;
       own.batch = g.batch * (t + 1) / threads - share.first;
-      share.pass = std::make_unique<FilterPass>(own, variant);
+      share.pass = std::make_unique<FilterPass>(own, variant, threads);
       share.partial_at = parts_.add(t > 0 ? sizeof(float) * numel_ : 0);
       share.workspace_at = parts_.add(share.pass->workspace_bytes());
       shares_.push_back(std::move(share));
