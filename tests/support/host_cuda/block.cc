@@ -49,7 +49,10 @@ class Block {
  public:
   Block() { sanitizer_begins(main_.stack); }
   ~Block() {
-    for (Fiber& fiber : fibers_) munmap(memory_of(fiber), kStackBytes + kGuardBytes);
+    for (Fiber& fiber : fibers_) {
+      sanitizer_removes(fiber.stack);
+      munmap(memory_of(fiber), kStackBytes + kGuardBytes);
+    }
   }
   Block(const Block&) = delete;
   Block& operator=(const Block&) = delete;

@@ -30,10 +30,12 @@ inline void sanitizer_leaves(KnownStack& from, const KnownStack& to) {
 inline void sanitizer_enters(KnownStack& to, KnownStack& came_from) {
   __sanitizer_finish_switch_fiber(to.fake, &came_from.bottom, &came_from.bytes);
 }
+// What lay on the stack is given up; or the whole stack.
 inline void sanitizer_forgets(KnownStack& stack) {
   __asan_unpoison_memory_region(stack.bottom, stack.bytes);
   stack.fake = nullptr;
 }
+inline void sanitizer_removes(KnownStack& stack) { sanitizer_forgets(stack); }
 inline void sanitizer_adds(KnownStack&) {}
 inline void sanitizer_begins(KnownStack&) {}
 #elif defined(__SANITIZE_THREAD__)
@@ -43,8 +45,9 @@ inline void sanitizer_leaves(KnownStack&, const KnownStack& to) {
 }
 inline void sanitizer_enters(KnownStack&, KnownStack&) {}
 inline void sanitizer_adds(KnownStack& stack) { stack.fiber = __tsan_create_fiber(0); }
+inline void sanitizer_removes(KnownStack& stack) { __tsan_destroy_fiber(stack.fiber); }
 inline void sanitizer_forgets(KnownStack& stack) {
-  __tsan_destroy_fiber(stack.fiber);
+  sanitizer_removes(stack);
   sanitizer_adds(stack);
 }
 inline void sanitizer_begins(KnownStack& stack) { stack.fiber = __tsan_get_current_fiber(); }
@@ -53,6 +56,7 @@ inline constexpr size_t kStackBytes = 64 << 10;
 inline void sanitizer_leaves(KnownStack&, const KnownStack&) {}
 inline void sanitizer_enters(KnownStack&, KnownStack&) {}
 inline void sanitizer_forgets(KnownStack&) {}
+inline void sanitizer_removes(KnownStack&) {}
 inline void sanitizer_adds(KnownStack&) {}
 inline void sanitizer_begins(KnownStack&) {}
 #endif
