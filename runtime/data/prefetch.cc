@@ -1,6 +1,8 @@
 // A bounded queue whose slots are the buffers themselves.
 #include "runtime/data/prefetch.h"
 
+#include <sched.h>
+
 #include <algorithm>
 #include <system_error>
 #include <utility>
@@ -14,6 +16,12 @@ namespace {
 // Small enough for an even finish, large enough that claiming costs nothing.
 int64_t piece_of(int64_t rows, int most_threads) {
   return std::max<int64_t>(1, rows / (4 * int64_t{most_threads}));
+}
+
+// Of the calling thread. Where the system refuses, it loads as before.
+void take_idle_priority() {
+  const sched_param none = {};
+  sched_setscheduler(0, SCHED_IDLE, &none);
 }
 
 }  // namespace
@@ -114,21 +122,27 @@ void Prefetcher::fill_piece(std::unique_lock<std::mutex>& lock) {
   slot.rows_done += count;
 }
 
+// One piece of work; false: there is none now.
+bool Prefetcher::work(std::unique_lock<std::mutex>& lock) {
+  if (may_claim()) {
+    fill_piece(lock);
+    if (!slot_of(filled_).done()) return true;
+  } else if (may_open()) {
+    open_batch(lock);
+  } else {
+    return false;
+  }
+  while (filled_ < opened_ && slot_of(filled_).done()) ++filled_;
+  changed_.notify_all();
+  return true;
+}
+
 void Prefetcher::run() {
+  take_idle_priority();
   std::unique_lock lock(mutex_);
   while (true) {
     changed_.wait(lock, [&] { return may_claim() || may_open() || is_over(); });
-    if (stop_) return;
-    if (may_claim()) {
-      fill_piece(lock);
-      if (!slot_of(filled_).done()) continue;
-    } else if (may_open()) {
-      open_batch(lock);
-    } else {
-      return;
-    }
-    while (filled_ < opened_ && slot_of(filled_).done()) ++filled_;
-    changed_.notify_all();
+    if (stop_ || !work(lock)) return;
   }
 }
 
@@ -159,7 +173,15 @@ const LoadedBatch* Prefetcher::next() {
   // Nobody can be ahead of the first batches.
   const bool late = filled_ == taken_ && taken_ >= static_cast<int64_t>(ring_.size());
   if (late && !is_over() && threads() < options_.most_threads) add_thread();
-  changed_.wait(lock, [&] { return filled_ > taken_; });
+  // Rows of a later batch can wait.
+  const auto may_help = [&] { return opened_ <= taken_ + 1 && (may_claim() || may_open()); };
+  while (filled_ <= taken_) {
+    if (may_help()) {
+      work(lock);
+    } else {
+      changed_.wait(lock, [&] { return filled_ > taken_ || may_help(); });
+    }
+  }
   Slot& slot = slot_of(taken_);
   if (slot.error) std::rethrow_exception(slot.error);
   ++taken_;

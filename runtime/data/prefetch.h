@@ -2,8 +2,10 @@
 //
 // The batches are those of the sampler, in its order, and their bytes the same, whatever the timing
 // and the number of threads. One thread loads; whenever the consumer has to wait for it, another
-// one joins, up to the number of cores. An error arrives at the consumer in the place of the batch
-// it spoiled; of several in a batch it is that of the first row. The destructor stops and joins the
+// one joins, up to the number of cores, and the consumer itself loads instead of waiting. The
+// loaders run at idle priority: a core that computes shares its work with all others, so what it
+// loses to a loader, they all lose. An error arrives at the consumer in the place of the batch it
+// spoiled; of several in a batch it is that of the first row. The destructor stops and joins the
 // threads.
 #pragma once
 
@@ -56,6 +58,7 @@ class Prefetcher {
   Slot& slot_of(int64_t batch) { return ring_[static_cast<size_t>(batch) % ring_.size()]; }
   void begin(Slot& slot);
   void run();
+  bool work(std::unique_lock<std::mutex>& lock);
   void add_thread();
   bool may_open() const;
   bool may_claim();
