@@ -87,7 +87,8 @@ class Arguments {
     static_assert(std::is_trivially_copyable_v<T>, "kernels take plain data");
     if constexpr (std::is_pointer_v<T>) {
       value = static_cast<T>(const_cast<void*>(pointer(value, alignment<T>())));
-    } else if constexpr (std::is_class_v<T>) {
+    } else if constexpr (std::is_class_v<T> && !std::is_empty_v<T>) {
+      // (An empty one shares its byte with another value of the tuple.)
       __builtin_clear_padding(&value);
       words(&value, sizeof value);
     }
