@@ -14,6 +14,16 @@
 
 namespace sardonyx::ops::cuda {
 
+// n % size, and n / size into n. `narrow`: both have at most 31 bits, which divides faster.
+__device__ inline int64_t take(int64_t& n, int64_t size, bool narrow) {
+  const int64_t next =
+      narrow ? static_cast<uint32_t>(n) / static_cast<uint32_t>(size)
+             : static_cast<int64_t>(static_cast<uint64_t>(n) / static_cast<uint64_t>(size));
+  const int64_t rest = n - next * size;
+  n = next;
+  return rest;
+}
+
 template <class Step, class Place, int kOperands>
 __device__ inline void locate_as(const Walk<kOperands>& walk, int64_t step,
                                  int64_t (&places)[kOperands]) {
@@ -55,8 +65,9 @@ bool in_packs(const T* data) {
   return reinterpret_cast<uintptr_t>(data) % sizeof(Pack<T, kWidth>) == 0;
 }
 
+// By value: a pack is loaded at once, not element by element.
 template <int kWidth, class F, class Y, class... X>
-__device__ inline Pack<Y, kWidth> map_pack(const F& f, const Pack<X, kWidth>&... x) {
+__device__ inline Pack<Y, kWidth> map_pack(const F& f, Pack<X, kWidth>... x) {
   Pack<Y, kWidth> y;
   for (int i = 0; i < kWidth; ++i) y.at[i] = f(x.at[i]...);
   return y;

@@ -30,6 +30,8 @@ std::vector<Tensor> input_values(const OpCase& c, DType dtype, int64_t rows);
 OpGraph build(const OpCase& c, const std::vector<Tensor>& inputs);
 
 Tolerance tolerance_for(const OpCase& c, DType run);
+// Where the reference kernel doesn't give what the case expects.
+std::vector<std::string> expected_faults(const OpCase& c);
 
 // What an accumulating kernel starts from, and the sum of that and what it adds.
 Tensor start_numbers(const ops::TensorType& type);

@@ -139,18 +139,6 @@ std::vector<std::string> kernel_faults(const OpCase& c, DType dtype, int64_t row
   return faults;
 }
 
-std::vector<std::string> expected_faults(const OpCase& c) {
-  std::vector<std::string> faults;
-  const std::vector<Tensor> got = reference(c);
-  for (size_t i = 0; i < c.expected.size(); ++i) {
-    if (!c.expected[i].defined()) continue;
-    if (const auto d = difference(got.at(i), c.expected[i], c.expected_tolerance)) {
-      faults.push_back(fmt::format("reference: output {} {}", i, *d));
-    }
-  }
-  return faults;
-}
-
 Tensor joined(const Tensor& a, const Tensor& b) {
   std::vector<double> values = a.to_doubles();
   for (double v : b.to_doubles()) values.push_back(v);
@@ -223,6 +211,18 @@ void leave_accumulator_out(const ops::Node& node, std::vector<Tensor>& inputs,
   inputs[slot] = Tensor();
   request.in[slot] = ops::TensorType();
   request.constants[slot] = nullptr;
+}
+
+std::vector<std::string> expected_faults(const OpCase& c) {
+  std::vector<std::string> faults;
+  const std::vector<Tensor> got = reference(c);
+  for (size_t i = 0; i < c.expected.size(); ++i) {
+    if (!c.expected[i].defined()) continue;
+    if (const auto d = difference(got.at(i), c.expected[i], c.expected_tolerance)) {
+      faults.push_back(fmt::format("reference: output {} {}", i, *d));
+    }
+  }
+  return faults;
 }
 
 OpInput random(std::vector<int64_t> shape, double low, double high, uint64_t seed) {
