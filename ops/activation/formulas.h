@@ -31,10 +31,15 @@ HOST_DEVICE T vanishing(T a, T b) {
   return b == T(0) ? T(0) : a * b;
 }
 
-// Below a standard normal x lies this much of the distribution.
+// exp(-scale x^2) and the part of the standard normal distribution that lies below x. In double:
+// far out a rounding of x^2 is many of the result.
+template <class T>
+HOST_DEVICE T exp_of_minus_square(T x, double scale) {
+  return static_cast<T>(std::exp(-scale * static_cast<double>(x) * static_cast<double>(x)));
+}
 template <class T>
 HOST_DEVICE T normal_below(T x) {
-  return T(0.5) * std::erfc(x * T(-0.70710678118654752440));
+  return static_cast<T>(0.5 * std::erfc(static_cast<double>(x) * -0.70710678118654752440));
 }
 // (1 + tanh(u)) / 2 is the sigmoid of 2 u, which doesn't cancel below zero; u = sqrt(2 / pi)
 // (x + 0.044715 x^3).
@@ -44,7 +49,7 @@ HOST_DEVICE T gelu_sigmoid(T x) {
 }
 template <class T>
 HOST_DEVICE T gelu_slope(T x) {
-  const T density = std::exp(T(-0.5) * x * x) * T(0.39894228040143267794);
+  const T density = exp_of_minus_square(x, 0.5) * T(0.39894228040143267794);
   return normal_below(x) + vanishing(x, density);
 }
 template <class T>
@@ -113,7 +118,7 @@ struct CeluGrad { template <class T> HOST_DEVICE static T of(T x, T dy, T alpha,
 struct SoftsignGrad { template <class T> HOST_DEVICE static T of(T x, T dy, T, T) {
   const T d = T(1) / (T(1) + std::abs(x)); return dy * (d * d); } };
 struct ErfGrad { template <class T> HOST_DEVICE static T of(T x, T dy, T, T) {
-  return dy * (T(1.12837916709551257390) * std::exp(-x * x)); } };
+  return dy * (T(1.12837916709551257390) * exp_of_minus_square(x, 1.0)); } };
 struct GeluGrad { template <class T> HOST_DEVICE static T of(T x, T dy, T by_tanh, T) {
   return dy * (by_tanh == T(0) ? gelu_slope(x) : gelu_tanh_slope(x)); } };
 struct SwishGrad { template <class T> HOST_DEVICE static T of(T x, T dy, T alpha, T) {
