@@ -7,7 +7,6 @@
 #include "ops/concat_split/concat_split.h"
 #include "ops/core/axes.h"
 #include "ops/core/refusals.h"
-#include "ops/core/strided.h"
 
 namespace sardonyx::ops {
 
@@ -69,29 +68,52 @@ void split_ref(const KernelRequest& request, CpuContext& context) {
 
 // --- Strided
 
+}  // namespace
+
+std::vector<PartCopy> concat_copies(const KernelRequest& request) {
+  const int axis = axis_of(request);
+  const std::vector<int64_t> strides = row_major(stored_dims(request.out[0]));
+  std::vector<PartCopy> parts;
+  int64_t at = 0;
+  for (size_t i = 0; i < request.in.size(); ++i) {
+    const std::vector<int64_t> dims = stored_dims(request.in[i]);
+    parts.push_back({static_cast<int>(i), {dims, row_major(dims), strides, 0, at * strides[axis]}});
+    at += dims[axis];
+  }
+  return parts;
+}
+
+std::vector<PartCopy> split_copies(const KernelRequest& request) {
+  const int axis = axis_of(request);
+  const std::vector<int64_t> strides = row_major(stored_dims(request.in[0]));
+  const std::vector<int64_t> starts = split_starts(request, axis);
+  std::vector<PartCopy> parts;
+  for (int i = 0; i < static_cast<int>(request.out.size()); ++i) {
+    if (!request.has_out(i)) continue;
+    const std::vector<int64_t> dims = stored_dims(request.out[i]);
+    parts.push_back({i, {dims, strides, row_major(dims), starts[i] * strides[axis]}});
+  }
+  return parts;
+}
+
+namespace {
+
 class PartsKernel : public Kernel {
  protected:
   struct Part {
     int operand;
     StridedCopy copy;
   };
+  PartsKernel(const std::vector<PartCopy>& parts, DType dtype) {
+    for (const PartCopy& part : parts) parts_.push_back({part.operand, {part.box, dtype}});
+  }
   std::vector<Part> parts_;
 };
 
 class ConcatKernel final : public PartsKernel {
  public:
-  explicit ConcatKernel(const KernelRequest& request) {
-    const int axis = axis_of(request);
-    const std::vector<int64_t> strides = row_major(stored_dims(request.out[0]));
-    int64_t at = 0;
-    for (size_t i = 0; i < request.in.size(); ++i) {
-      const std::vector<int64_t> dims = stored_dims(request.in[i]);
-      parts_.push_back(
-          {static_cast<int>(i), StridedCopy({dims, row_major(dims), strides, 0, at * strides[axis]},
-                                            request.out[0].dtype)});
-      at += dims[axis];
-    }
-  }
+  explicit ConcatKernel(const KernelRequest& request)
+      : PartsKernel(concat_copies(request), request.out[0].dtype) {}
   void run(CpuContext& context) const override {
     for (const Part& part : parts_) {
       part.copy.run(*context.pool, context.inputs[part.operand], context.outputs[0]);
@@ -101,17 +123,8 @@ class ConcatKernel final : public PartsKernel {
 
 class SplitKernel final : public PartsKernel {
  public:
-  explicit SplitKernel(const KernelRequest& request) {
-    const int axis = axis_of(request);
-    const std::vector<int64_t> strides = row_major(stored_dims(request.in[0]));
-    const std::vector<int64_t> starts = split_starts(request, axis);
-    for (int i = 0; i < static_cast<int>(request.out.size()); ++i) {
-      if (!request.has_out(i)) continue;
-      const std::vector<int64_t> dims = stored_dims(request.out[i]);
-      parts_.push_back({i, StridedCopy({dims, strides, row_major(dims), starts[i] * strides[axis]},
-                                       request.in[0].dtype)});
-    }
-  }
+  explicit SplitKernel(const KernelRequest& request)
+      : PartsKernel(split_copies(request), request.in[0].dtype) {}
   void run(CpuContext& context) const override {
     for (const Part& part : parts_) {
       part.copy.run(*context.pool, context.inputs[0], context.outputs[part.operand]);

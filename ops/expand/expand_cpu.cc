@@ -1,13 +1,13 @@
 // Kernels of Expand and Tile. Both are boxes that walk the source with stride 0 along repetitions,
 // so sizes come from the types alone and a block of rows needs nothing special.
 #include "ops/core/refusals.h"
-#include "ops/core/strided.h"
+#include "ops/expand/expand.h"
 
 namespace sardonyx::ops {
 
-namespace {
-
 // --- Boxes
+
+namespace {
 
 // Dims of x under those of y, matched from the last axis.
 std::vector<int64_t> padded(const std::vector<int64_t>& x, size_t rank) {
@@ -15,6 +15,8 @@ std::vector<int64_t> padded(const std::vector<int64_t>& x, size_t rank) {
   result.insert(result.end(), x.begin(), x.end());
   return result;
 }
+
+}  // namespace
 
 StridedBox expand_box(const KernelRequest& request) {
   const std::vector<int64_t> to = stored_dims(request.out[0]);
@@ -39,6 +41,8 @@ StridedBox tile_box(const KernelRequest& request) {
   }
   return box;
 }
+
+namespace {
 
 // --- Reference
 

@@ -1,7 +1,6 @@
 // Kernels of Slice and SliceGrad: strided boxes. In lanes of 16 images the lane is one more axis,
 // taken whole; axis 0 must come through whole.
 #include "ops/core/axes.h"
-#include "ops/core/strided.h"
 #include "ops/slice_pad/slice_pad_cpu.h"
 
 namespace sardonyx::ops {
@@ -47,6 +46,22 @@ Window window_in(const std::vector<int64_t>& array, SliceBox box) {
   return window;
 }
 
+}  // namespace
+
+StridedBox slice_copy(const KernelRequest& request) {
+  const std::vector<int64_t> to = stored_dims(request.out[0]);
+  const Window window = window_in(stored_dims(request.in[0]), slice_box(request));
+  return {to, window.strides, row_major(to), window.at, 0};
+}
+
+StridedBox slice_grad_copy(const KernelRequest& request) {
+  const std::vector<int64_t> from = stored_dims(request.in[0]);
+  const Window window = window_in(stored_dims(request.out[0]), slice_box(request));
+  return {from, row_major(from), window.strides, 0, window.at};
+}
+
+namespace {
+
 void slice_ref(const KernelRequest& request, CpuContext& context) {
   const Window window = window_in(request.in_shape(0), slice_box(request));
   dispatch_size(request.out[0].dtype, [&]<class T>() {
@@ -68,27 +83,16 @@ void slice_grad_ref(const KernelRequest& request, CpuContext& context) {
   });
 }
 
-StridedBox slice_copy(const KernelRequest& request) {
-  const std::vector<int64_t> to = stored_dims(request.out[0]);
-  const Window window = window_in(stored_dims(request.in[0]), slice_box(request));
-  return {to, window.strides, row_major(to), window.at, 0};
-}
-
 class SliceGradKernel final : public Kernel {
  public:
   explicit SliceGradKernel(const KernelRequest& request)
-      : bytes_(request.out[0].bytes()), copy_(box(request), request.out[0].dtype) {}
+      : bytes_(request.out[0].bytes()), copy_(slice_grad_copy(request), request.out[0].dtype) {}
   void run(CpuContext& context) const override {
     zero_fill(*context.pool, context.outputs[0], bytes_);
     copy_.run(*context.pool, context.inputs[0], context.outputs[0]);
   }
 
  private:
-  static StridedBox box(const KernelRequest& request) {
-    const std::vector<int64_t> from = stored_dims(request.in[0]);
-    const Window window = window_in(stored_dims(request.out[0]), slice_box(request));
-    return {from, row_major(from), window.strides, 0, window.at};
-  }
   size_t bytes_;
   StridedCopy copy_;
 };

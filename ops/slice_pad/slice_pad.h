@@ -8,6 +8,8 @@
 #include "ops/core/kernel.h"
 #include "ops/core/op.h"
 #include "ops/core/sizes.h"
+#include "ops/core/strided.h"
+#include "ops/slice_pad/pad_mode.h"
 
 namespace sardonyx::ops {
 
@@ -25,8 +27,9 @@ struct SliceRange {
 SliceRange slice_range(int64_t start, int64_t end, int64_t step, int64_t dim);
 // Of a request of Slice (from its constant inputs) or SliceGrad (from its attributes).
 SliceBox slice_box(const KernelRequest& request);
-
-enum class PadMode : uint8_t { kConstant, kReflect, kEdge, kWrap };
+// What Slice copies from x, and what SliceGrad copies into dx, as stored.
+StridedBox slice_copy(const KernelRequest& request);
+StridedBox slice_grad_copy(const KernelRequest& request);
 
 // Throws Error for other names.
 PadMode pad_mode(const Node& node);

@@ -1,10 +1,19 @@
 // Kernels of Transpose. In lanes of 16 images axis 0 must stay; the lane is then one more axis, the
 // innermost of both sides, so whole vectors move.
 #include "ops/core/refusals.h"
-#include "ops/core/strided.h"
 #include "ops/transpose/transpose.h"
 
 namespace sardonyx::ops {
+
+StridedBox transpose_box(const KernelRequest& request) {
+  const std::vector<int64_t> to = stored_dims(request.out[0]);
+  const std::vector<int64_t> strides = row_major(stored_dims(request.in[0]));
+  std::vector<int64_t> perm = permutation(*request.node, request.in[0].rank());
+  if (perm.size() < to.size()) perm.push_back(std::ssize(perm));  // the lane stays innermost
+  StridedBox box{to, {}, row_major(to)};
+  for (int64_t axis : perm) box.src.push_back(strides[axis]);
+  return box;
+}
 
 namespace {
 
@@ -21,16 +30,6 @@ void transpose_ref(const KernelRequest& request, CpuContext& context) {
   });
 }
 
-StridedBox box_of(const KernelRequest& request) {
-  const std::vector<int64_t> to = stored_dims(request.out[0]);
-  const std::vector<int64_t> strides = row_major(stored_dims(request.in[0]));
-  std::vector<int64_t> perm = permutation(*request.node, request.in[0].rank());
-  if (perm.size() < to.size()) perm.push_back(std::ssize(perm));  // the lane stays innermost
-  StridedBox box{to, {}, row_major(to)};
-  for (int64_t axis : perm) box.src.push_back(strides[axis]);
-  return box;
-}
-
 }  // namespace
 
 void register_transpose_cpu(KernelRegistry& kernels) {
@@ -44,7 +43,7 @@ void register_transpose_cpu(KernelRegistry& kernels) {
   KernelDef tiled = ref;
   tiled.name = "transpose.tiled";
   tiled.speed = Speed::kOptimised;
-  tiled.create = strided_kernel(box_of);
+  tiled.create = strided_kernel(transpose_box);
   kernels.add(tiled);
 
   KernelDef lanes = tiled;
