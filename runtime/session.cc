@@ -37,11 +37,14 @@ Session::Session(std::shared_ptr<const graph::Model> model, SessionOptions optio
   replicas_ = std::make_unique<Replicas>(options_.devices, options_.threads);
   if (!options_.tune) return;
   Device& first = replicas_->device(0);
+  KernelClock clock = options_.tuning_clock;
+  if (!clock) {
+    clock = [&first](const auto& kernels, const ops::KernelRequest& request,
+                     passes::RunsOn runs_on) { return first.measure(kernels, request, runs_on); };
+  }
   tuner_ = std::make_unique<MeasuringTuner>(
-      [&first](const auto& kernels, const ops::KernelRequest& request, passes::RunsOn runs_on) {
-        return first.measure(kernels, request, runs_on);
-      },
-      TuningCache(tuning_cache_file(), tuning_machine(first.threads())), options_.stop_tuning);
+      std::move(clock), TuningCache(tuning_cache_file(), tuning_machine(first.threads())),
+      options_.stop_tuning);
 }
 
 Session::~Session() = default;

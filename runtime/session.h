@@ -36,7 +36,8 @@ struct SessionOptions {
   KernelChoices replay;       // from a checkpoint; a kernel that can't serve here gives a notice
   // Training plans take what is the fastest by measurement, for nodes that `replay` doesn't name.
   bool tune = false;
-  StopWish stop_tuning;  // asked between measurements; empty: never
+  StopWish stop_tuning;      // asked between measurements; empty: never
+  KernelClock tuning_clock;  // empty: runs the kernels on the first replica
   // Called after each pass of the first pipeline that runs ("--dump"-style tools).
   passes::Instruments instruments;
 };
