@@ -24,8 +24,11 @@ namespace {
 // One name per replica.
 std::vector<std::string> devices_of(const Flags& flags) {
   for (const std::string& device : flags.devices) {
-    const std::string kind = device.substr(0, device.find(':'));
-    check_choice("--devices", kind == "cuda" ? kind : device, {"cpu"}, {"cuda"});
+    // Which of them there are is known when they are asked for.
+    if (device == "cuda" || (device.starts_with("cuda:") && parse_unsigned(device.substr(5)))) {
+      continue;
+    }
+    check_choice("--devices", device, {"cpu", "cuda:0", "cuda:1"});
   }
   if (flags.replicas < 1) throw UsageError("--replicas {}: expected at least 1", flags.replicas);
   if (flags.devices.empty()) return {static_cast<size_t>(flags.replicas), "cpu"};

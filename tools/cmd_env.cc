@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "graph/support/env.h"
+#include "runtime/devices/cuda.h"
 #include "runtime/devices/device.h"
 #include "tools/command.h"
 
@@ -34,6 +35,16 @@ Json devices() {
                        {"l2_bytes", cpu->l2_bytes()}}});
 }
 
+Json cuda() {
+  const runtime::CudaFacts facts = runtime::cuda_facts();
+  Json libraries = Json::object();
+  for (const runtime::CudaFacts::Library& library : facts.libraries) {
+    libraries[library.name] = {{"version", library.version}, {"missing", library.missing}};
+  }
+  return {{"built", facts.built},         {"runtime", facts.runtime}, {"driver", facts.driver},
+          {"unavailable", facts.why_not}, {"libraries", libraries},   {"devices", facts.devices}};
+}
+
 Json switches() {
   Json list = Json::array();
   for (const support::EnvSwitch& entry : support::env_switches()) {
@@ -46,6 +57,21 @@ Json switches() {
   return list;
 }
 
+void print_cuda(const Json& cuda) {
+  for (const Json& device : cuda["devices"]) fmt::print("  {}\n", device.get<std::string>());
+  const auto reason = cuda["unavailable"].get<std::string>();
+  if (!reason.empty()) fmt::print("  no CUDA device: {}\n", reason);
+  if (!cuda["built"].get<bool>()) return;
+  const auto driver = cuda["driver"].get<std::string>();
+  fmt::print("\nCUDA\n  {:<10} {}\n  {:<10} {}\n", "runtime", cuda["runtime"].get<std::string>(),
+             "driver", driver.empty() ? "none" : driver);
+  for (const auto& [name, library] : cuda["libraries"].items()) {
+    const auto version = library["version"].get<std::string>();
+    fmt::print("  {:<10} {}\n", name,
+               version.empty() ? library["missing"].get<std::string>() : version);
+  }
+}
+
 void print_text(const Json& json) {
   fmt::print("sardonyx {}\n\nlibraries\n", json["version"].get<std::string>());
   for (const auto& [name, version] : json["libraries"].items()) {
@@ -55,7 +81,8 @@ void print_text(const Json& json) {
   for (const Json& device : json["devices"]) {
     fmt::print("  {}\n", device["what"].get<std::string>());
   }
-  fmt::print("  cuda: not in this build\n\nenvironment switches\n");
+  print_cuda(json["cuda"]);
+  fmt::print("\nenvironment switches\n");
   for (const Json& entry : json["switches"]) {
     fmt::print("  {}={}{}\n      {}\n", entry["name"].get<std::string>(),
                entry["value"].get<std::string>(), entry["set"].get<bool>() ? "" : "  (default)",
@@ -73,6 +100,7 @@ Action setup_env(CLI::App& app) {
     const Json all = {{"version", SARDONYX_VERSION},
                       {"libraries", libraries()},
                       {"devices", devices()},
+                      {"cuda", cuda()},
                       {"switches", switches()}};
     if (*json) {
       fmt::print("{}\n", all.dump());

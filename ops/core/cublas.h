@@ -50,6 +50,7 @@ class Product {
   static std::unique_ptr<Product> make(Handle& handle, const ProductDesc& desc);
   virtual ~Product() = default;
   virtual size_t workspace_bytes() const = 0;
+  // a, b, c 16-byte aligned.
   virtual void run(Handle& handle, cuda::Stream stream, const void* a, const void* b,
                    const void* bias, void* c, void* workspace) const = 0;
 };

@@ -14,17 +14,11 @@
 
 #include "graph/type.h"
 #include "ops/core/cuda.h"
+#include "ops/core/cuda_grid.h"
 
 namespace sardonyx::ops::cuda {
 
-inline constexpr int kBlock = 256;  // threads of a block, unless a kernel has a reason
 inline constexpr int kWarp = 32;
-
-// Blocks of `threads` threads each.
-struct Grid {
-  unsigned x = 1, y = 1;
-  unsigned threads = kBlock;
-};
 
 // LAUNCH((kernel<T, 4>), grid, stream, arguments...): enqueues a kernel; arguments are converted to
 // its parameters. The name shows in errors.

@@ -35,6 +35,8 @@ enum class Pass : uint8_t { kForward, kData, kFilter };
 // Of float data: as it is, or products of 10-bit mantissas (tensor cores). bfloat16 data are always
 // added up in float.
 enum class Math : uint8_t { kFloat32, kTf32 };
+// kTransformed: Winograd and Fourier transforms too, which round a few times more.
+enum class Rounding : uint8_t { kSum, kTransformed };
 enum class Order : uint8_t { kChannelsFirst, kChannelsLast };  // of x and y; filters alike
 
 // y [n,k,out...] = x [n,c,in...] * w [k,c/groups,kernel...]; all sizes logical, channels second.
@@ -51,6 +53,7 @@ struct ConvolutionDesc {
   Math math = Math::kFloat32;
   Order order = Order::kChannelsLast;
   size_t workspace_limit = size_t{256} << 20;
+  Rounding rounding = Rounding::kSum;
 };
 
 class Convolution {

@@ -19,7 +19,21 @@ std::unique_ptr<Device> make_cuda_device(int index);
 // outlive them.
 std::vector<std::unique_ptr<DeviceLink>> link_cuda_devices(
     const std::vector<std::unique_ptr<Device>>& devices, LocalGroup& group);
-// Why there are none; "" when there are. For `sardonyx devices` and for hints.
+// Why there are none; "" when there are. For `sardonyx env` and for hints.
 std::string why_no_cuda();
+
+// What `sardonyx env` says of CUDA.
+struct CudaFacts {
+  bool built = false;           // whether this build has it at all
+  std::string runtime, driver;  // "13.0"; "" where there is none
+  std::string why_not;          // as why_no_cuda()
+  // "cuDNN" and so on with its version, or in `missing` the reason why it can't be loaded.
+  struct Library {
+    std::string name, version, missing;
+  };
+  std::vector<Library> libraries;
+  std::vector<std::string> devices;  // "cuda:0 (NVIDIA H200, sm_90)"
+};
+CudaFacts cuda_facts();
 
 }  // namespace sardonyx::runtime

@@ -105,7 +105,7 @@ std::unique_ptr<Executor> CudaDevice::load(const passes::Plan& plan) {
 std::unique_ptr<Device> make_cuda_device(int index) {
   const std::string reason = why_no_cuda();
   if (!reason.empty()) {
-    throw Error("device 'cuda:{}': {}; use --devices cpu", index, reason);
+    throw Error("device 'cuda:{}': {}, or use --devices cpu", index, reason);
   }
   const int count = cuda::device_count();
   if (index >= count) {

@@ -6,6 +6,12 @@ namespace sardonyx::runtime {
 
 std::string why_no_cuda() { return "this build has no CUDA support"; }
 
+CudaFacts cuda_facts() {
+  CudaFacts facts;
+  facts.why_not = why_no_cuda();
+  return facts;
+}
+
 std::unique_ptr<Device> make_cuda_device(int index) {
   throw Error("device 'cuda:{}': {}; use --devices cpu, or build with the CUDA toolkit installed",
               index, why_no_cuda());

@@ -12,6 +12,7 @@
 
 #include "graph/onnx_export.h"
 #include "models/lenet.h"
+#include "runtime/devices/cuda.h"
 #include "tests/support/onnx_sketch.h"
 #include "tests/support/pictures.h"
 #include "tests/tools/program.h"
@@ -127,9 +128,29 @@ TEST_F(CliErrors, usage_is_code_2_and_names_what_is_near) {
   EXPECT_TRUE(has(run("train lenet.onnx --epocs").err, "see `sardonyx train --help`"));
 }
 
+TEST_F(CliErrors, devices_that_are_not_there_say_what_to_do) {
+  const std::string train = "train lenet.onnx --data synthetic --steps 1 --batch 4 --devices ";
+  for (const char* device : {"gpu", "cuda:x", "cuda:-1", "cuda0", "CPU"}) {
+    expect(train + device, 2, std::string("error: --devices '") + device + "' is not known");
+  }
+  expect(train + "cpu,gpu:1", 2, "error: --devices 'gpu:1' is not known; there is cpu, cuda:0, ");
+  const runtime::CudaFacts facts = runtime::cuda_facts();
+  if (!facts.devices.empty()) {
+    const std::string none = std::to_string(facts.devices.size());
+    expect(train + "cuda:" + none, 1,
+           "error: device 'cuda:" + none + "': this machine has " + none);
+    return;
+  }
+  const Outcome outcome = run(train + "cuda:0");
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_TRUE(outcome.err.starts_with("error: device 'cuda:0': " + facts.why_not)) << outcome.err;
+  EXPECT_TRUE(has(outcome.err, "use --devices cpu")) << outcome.err;
+  EXPECT_EQ(std::ranges::count(outcome.err, '\n'), 1) << outcome.err;
+  EXPECT_EQ(outcome.out, "");
+}
+
 TEST_F(CliErrors, what_is_not_built_is_refused_by_name) {
   const std::pair<const char*, const char*> cases[] = {
-      {"--devices cuda:0", "--devices cuda: not built yet; there is cpu"},
       {"--optimizer adagrad", "--optimizer adagrad: not built yet; there is sgd, adam, adamw"},
       {"--dtype bf16", "--dtype bf16: not built yet; there is f32, f64"},
       {"--loss l1", "--loss l1: not built yet; there is cross_entropy, nll, mse"},

@@ -315,8 +315,14 @@ TEST_F(Cli, ops_and_env_tell_what_there_is) {
   EXPECT_TRUE(has(one.out, "\n    Winograd needs channels in sixteens\n"));
   const Json env = Json::parse(run("env --json").out);
   EXPECT_EQ(env["devices"][0]["name"], "cpu");
-  EXPECT_EQ(env["switches"][1]["name"], "SARDONYX_LOG");
+  EXPECT_EQ(env["switches"][2]["name"], "SARDONYX_LOG");
   EXPECT_TRUE(has(run("env").out, "onednn"));
+  // Which of them holds depends on the build and the machine; it's always said.
+  EXPECT_EQ(env["cuda"]["devices"].empty(), !env["cuda"]["unavailable"].get<std::string>().empty());
+  EXPECT_EQ(env["cuda"]["built"].get<bool>(), !env["cuda"]["runtime"].get<std::string>().empty());
+  if (env["cuda"]["devices"].empty()) {
+    EXPECT_TRUE(has(run("env").out, "\n  no CUDA device: "));
+  }
 }
 
 TEST_F(Cli, trace_has_the_loop_around_the_steps_and_nothing_is_written_without_it) {

@@ -1,0 +1,26 @@
+// Convolutions as operation graphs of cuDNN, planned for a device that is there or only described.
+#pragma once
+
+#include "ops/core/cuda_native/cudnn_plan.h"
+#include "ops/core/cudnn.h"
+
+namespace sardonyx::ops::cudnn {
+
+// Names of the tensors in the plan: a, b and out of Convolution::run.
+inline constexpr int64_t kTensorA = 1, kTensorB = 2, kTensorOut = 3;
+
+// `kind` is Pass::kForward's y and so on, with sizes as cuDNN wants them: two spatial axes at
+// least.
+struct ConvolutionTensors {
+  TensorSpec x, w, y;
+};
+ConvolutionTensors convolution_tensors(const ConvolutionDesc& desc);
+// The operation of desc.pass over these tensors, whatever their names are.
+Descriptor convolution_operation(const ConvolutionDesc& desc, const ConvolutionTensors& tensors);
+// What an engine must not do to count as desc.math.
+PlanLimits convolution_limits(const ConvolutionDesc& desc);
+
+// Throws Error with the library's reason when no engine takes it.
+Plan plan_convolution(const PlanTarget& target, const ConvolutionDesc& desc);
+
+}  // namespace sardonyx::ops::cudnn
