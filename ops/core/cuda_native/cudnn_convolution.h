@@ -9,8 +9,7 @@ namespace sardonyx::ops::cudnn {
 // Names of the tensors in the plan: a, b and out of Convolution::run.
 inline constexpr int64_t kTensorA = 1, kTensorB = 2, kTensorOut = 3;
 
-// `kind` is Pass::kForward's y and so on, with sizes as cuDNN wants them: two spatial axes at
-// least.
+// By their part in the convolution; which of them is a, b and out depends on the pass.
 struct ConvolutionTensors {
   TensorSpec x, w, y;
 };

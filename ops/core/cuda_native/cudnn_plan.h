@@ -15,32 +15,28 @@
 
 namespace sardonyx::ops::cudnn {
 
+// What the library calls the types of attributes. Others have none, so that they don't compile.
 template <class T>
-inline constexpr cudnnBackendAttributeType_t kAttributeType = CUDNN_TYPE_INT64;
-template <>
-inline constexpr auto kAttributeType<bool> = CUDNN_TYPE_BOOLEAN;
-template <>
-inline constexpr auto kAttributeType<float> = CUDNN_TYPE_FLOAT;
-template <>
-inline constexpr auto kAttributeType<double> = CUDNN_TYPE_DOUBLE;
-template <>
-inline constexpr auto kAttributeType<char> = CUDNN_TYPE_CHAR;
-template <>
-inline constexpr auto kAttributeType<void*> = CUDNN_TYPE_VOID_PTR;
-template <>
-inline constexpr auto kAttributeType<cudnnHandle_t> = CUDNN_TYPE_HANDLE;
-template <>
-inline constexpr auto kAttributeType<cudnnDataType_t> = CUDNN_TYPE_DATA_TYPE;
-template <>
-inline constexpr auto kAttributeType<cudnnConvolutionMode_t> = CUDNN_TYPE_CONVOLUTION_MODE;
-template <>
-inline constexpr auto kAttributeType<cudnnBackendHeurMode_t> = CUDNN_TYPE_HEUR_MODE;
-template <>
-inline constexpr auto kAttributeType<cudnnBackendNumericalNote_t> = CUDNN_TYPE_NUMERICAL_NOTE;
-template <>
-inline constexpr auto kAttributeType<cudnnPointwiseMode_t> = CUDNN_TYPE_POINTWISE_MODE;
-template <>
-inline constexpr auto kAttributeType<cudnnGenStatsMode_t> = CUDNN_TYPE_GENSTATS_MODE;
+struct AttributeType;
+#define ATTRIBUTE_TYPE(type, name)                                           \
+  template <>                                                                \
+  struct AttributeType<type> {                                               \
+    static constexpr cudnnBackendAttributeType_t kValue = CUDNN_TYPE_##name; \
+  };
+ATTRIBUTE_TYPE(int64_t, INT64)
+ATTRIBUTE_TYPE(bool, BOOLEAN)
+ATTRIBUTE_TYPE(float, FLOAT)
+ATTRIBUTE_TYPE(double, DOUBLE)
+ATTRIBUTE_TYPE(char, CHAR)
+ATTRIBUTE_TYPE(void*, VOID_PTR)
+ATTRIBUTE_TYPE(cudnnHandle_t, HANDLE)
+ATTRIBUTE_TYPE(cudnnDataType_t, DATA_TYPE)
+ATTRIBUTE_TYPE(cudnnConvolutionMode_t, CONVOLUTION_MODE)
+ATTRIBUTE_TYPE(cudnnBackendHeurMode_t, HEUR_MODE)
+ATTRIBUTE_TYPE(cudnnBackendNumericalNote_t, NUMERICAL_NOTE)
+ATTRIBUTE_TYPE(cudnnPointwiseMode_t, POINTWISE_MODE)
+ATTRIBUTE_TYPE(cudnnGenStatsMode_t, GENSTATS_MODE)
+#undef ATTRIBUTE_TYPE
 
 class Descriptor {
  public:
@@ -49,7 +45,7 @@ class Descriptor {
 
   template <class T>
   void set(cudnnBackendAttributeName_t name, std::span<const T> values) {
-    set_raw(name, kAttributeType<T>, values.size(), values.data());
+    set_raw(name, AttributeType<T>::kValue, values.size(), values.data());
   }
   template <class T>
   void set(cudnnBackendAttributeName_t name, const std::vector<T>& values) {
@@ -71,7 +67,7 @@ class Descriptor {
   template <class T>
   std::vector<T> get(cudnnBackendAttributeName_t name, size_t most) const {
     std::vector<T> values(most);
-    values.resize(get_raw(name, kAttributeType<T>, most, values.data()));
+    values.resize(get_raw(name, AttributeType<T>::kValue, most, values.data()));
     return values;
   }
   // Fills `parts`, which needn't be finalized; returns how many there are.
