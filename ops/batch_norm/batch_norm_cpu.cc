@@ -388,15 +388,6 @@ void run_grad_data(const KernelRequest& request, const Planes& p, CpuContext& co
                  [&]<class T>() { gradient_data<T, how>(request, p, context); });
 }
 
-Refusal unless_float_operands() {
-  return {"takes operands of float and double only", [](const KernelRequest& request) {
-            return std::any_of(request.in.begin(), request.in.end(), [](const TensorType& type) {
-              return type.dtype != DType::kUndefined && type.dtype != DType::kFloat32 &&
-                     type.dtype != DType::kFloat64;
-            });
-          }};
-}
-
 struct Operator {
   const char *domain, *name;
   int64_t per_channel;
@@ -409,7 +400,7 @@ void add_kernels(KernelRegistry& kernels, const Operator& op) {
   kernel.domain = op.domain;
   kernel.op = op.name;
   kernel.in_place = op.in_place;
-  kernel.declines = {unless_float_operands()};
+  kernel.declines = {batch_norm::unless_float_operands()};
   const auto add = [&](const char* name, Speed speed, Layouts layouts, Body body) {
     kernel.name = name;
     kernel.speed = speed;
@@ -431,12 +422,21 @@ void add_reference(KernelRegistry& kernels, const char* name, KernelFunction fun
   kernel.op = name;
   kernel.name = "batch_norm.ref";
   kernel.in_place = std::move(in_place);
-  kernel.declines = {unless_float_operands()};
+  kernel.declines = {batch_norm::unless_float_operands()};
   kernel.create = simple_kernel(std::move(function));
   kernels.add(std::move(kernel));
 }
 
 }  // namespace
+
+Refusal batch_norm::unless_float_operands() {
+  return {"takes operands of float and double only", [](const KernelRequest& request) {
+            return std::any_of(request.in.begin(), request.in.end(), [](const TensorType& type) {
+              return type.dtype != DType::kUndefined && type.dtype != DType::kFloat32 &&
+                     type.dtype != DType::kFloat64;
+            });
+          }};
+}
 
 void register_batch_norm_cpu(KernelRegistry& kernels) {
   constexpr auto kRef = How::kReference;

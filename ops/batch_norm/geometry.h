@@ -1,7 +1,7 @@
 // What the operators of the room ask of types. Private to ops/batch_norm; not for *_isa.cc files.
 #pragma once
 
-#include "ops/core/op.h"
+#include "ops/core/kernel.h"
 
 namespace sardonyx::ops::batch_norm {
 
@@ -30,6 +30,9 @@ Planes planes_of(const TensorType& x);
 // kRows (kSum) when the first input carries the batch: per-channel operands don't.
 BatchRole rows_of_first(const Node& node, int slot);
 BatchRole sum_of_first(const Node& node, int slot);
+
+// All inputs of the kernels of the room.
+Refusal unless_float_operands();
 
 // The operators that apply_mode makes of the training form (statistics.cc).
 void register_statistics(OpRegistry& ops);
