@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "ops/core/cuda.h"
+#include "ops/core/cuda_plans.h"
 #include "ops/core/kernel.h"
 
 namespace sardonyx::ops {
@@ -37,6 +38,7 @@ class DeviceCommunicator {
 struct CudaLibraries {
   cudnn::Handle& cudnn;
   cublas::Handle& cublas;
+  LibraryPlans plans = {};
 };
 
 class CudaContext : public RunContext {
