@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "ops/core/kernel.h"
@@ -35,6 +36,12 @@ inline constexpr const char* kConvTranspose = "ConvTranspose";
 // The window of the convolution whose data gradient a ConvTranspose is: window.out are the spatial
 // sizes of its x, window.in those of its y (-1: not known). Throws ConstraintError.
 Window transposed_window(const Node& node, std::vector<int64_t> x, std::vector<int64_t> kernel);
+
+// The kernel of ConvTranspose that a kernel of ConvGradData gives: `with_bias` makes it run on the
+// operands in ConvTranspose's order and add the bias.
+using WithBias = std::unique_ptr<Kernel> (*)(std::unique_ptr<Kernel> data,
+                                             const KernelRequest& request);
+KernelDef transposed(KernelDef kernel, WithBias with_bias);
 
 // For kernels that know no empty operands.
 Refusal needs_images();

@@ -11,16 +11,6 @@ namespace sardonyx::ops::conv {
 
 namespace {
 
-// The request of the convolution's data gradient: (w, dy) -> dx.
-KernelRequest as_grad_data(const KernelRequest& request) {
-  KernelRequest inner;
-  inner.node = request.node;
-  inner.in = {request.in.at(1), request.in.at(0)};
-  inner.out = request.out;
-  inner.constants = {request.constant(1), request.constant(0)};
-  return inner;
-}
-
 // y[.., m, ..] += b[m], where lines run across the outputs m.
 template <class T>
 void add_bias(ThreadPool& pool, const T* b, const Lines& lines, T* y) {
@@ -59,7 +49,26 @@ class Transposed final : public Kernel {
   Lines lines_;  // across the outputs
 };
 
-KernelDef transposed(KernelDef kernel) {
+std::unique_ptr<Kernel> with_bias(std::unique_ptr<Kernel> data, const KernelRequest& request) {
+  return std::make_unique<Transposed>(std::move(data), request);
+}
+
+// The request of the convolution's data gradient: (w, dy) -> dx.
+KernelRequest as_grad_data(const KernelRequest& request) {
+  KernelRequest inner;
+  inner.node = request.node;
+  inner.in = {request.in.at(1), request.in.at(0)};
+  inner.out = request.out;
+  inner.constants = {request.constant(1), request.constant(0)};
+  inner.libraries = request.libraries;
+  return inner;
+}
+
+}  // namespace
+
+ConvGeometry ConvGeometry::transposed(const KernelRequest& r) { return grad_data(as_grad_data(r)); }
+
+KernelDef transposed(KernelDef kernel, WithBias with_bias) {
   kernel.domain = "";
   kernel.op = kConvTranspose;
   for (Refusal& refusal : kernel.declines) {
@@ -72,21 +81,16 @@ KernelDef transposed(KernelDef kernel) {
       return gain(as_grad_data(request));
     };
   }
-  kernel.create =
-      [create = std::move(kernel.create)](const KernelRequest& request) -> std::unique_ptr<Kernel> {
-    return std::make_unique<Transposed>(create(as_grad_data(request)), request);
+  kernel.create = [create = std::move(kernel.create), with_bias](const KernelRequest& request) {
+    return with_bias(create(as_grad_data(request)), request);
   };
   return kernel;
 }
 
-}  // namespace
-
-ConvGeometry ConvGeometry::transposed(const KernelRequest& r) { return grad_data(as_grad_data(r)); }
-
 void register_conv_transpose(KernelRegistry& kernels) {
   std::vector<KernelDef> copies;
   for (const KernelDef* kernel : kernels.find(kDomain, "ConvGradData")) copies.push_back(*kernel);
-  for (KernelDef& kernel : copies) kernels.add(transposed(std::move(kernel)));
+  for (KernelDef& kernel : copies) kernels.add(transposed(std::move(kernel), with_bias));
 }
 
 }  // namespace sardonyx::ops::conv

@@ -1,0 +1,53 @@
+// What libraries planned is asked for once, refusals too.
+#include "ops/core/cuda_plans.h"
+
+#include <gtest/gtest.h>
+
+#include "ops/core/cublas.h"
+#include "ops/core/cuda_context.h"
+#include "ops/core/cudnn.h"
+#include "tests/support/op_graph.h"
+
+namespace sardonyx::test {
+
+namespace {
+
+TEST(LibraryPlans, a_plan_is_made_once) {
+  ops::LibraryPlans plans;
+  int asked = 0;
+  const auto make = [&] { return std::make_unique<int>(++asked); };
+  EXPECT_EQ(*plans.find<int>("a", make), 1);
+  EXPECT_EQ(*plans.find<int>("a", make), 1);
+  EXPECT_EQ(*plans.find<int>("b", make), 2);
+}
+
+TEST(LibraryPlans, a_refusal_is_remembered_and_a_fault_is_not_one) {
+  ops::LibraryPlans plans;
+  int asked = 0;
+  const auto refuse = [&]() -> std::unique_ptr<int> {
+    ++asked;
+    throw Error("no engine");
+  };
+  EXPECT_EQ(plans.find<int>("a", refuse), nullptr);
+  EXPECT_EQ(plans.find<int>("a", refuse), nullptr);
+  EXPECT_EQ(asked, 1);
+  const auto break_down = []() -> std::unique_ptr<int> { throw InternalError("broken"); };
+  EXPECT_THROW(plans.find<int>("b", break_down), InternalError);
+}
+
+// Without a device's libraries there is nothing to plan with.
+TEST(LibraryPlans, kernels_of_a_library_decline_without_it) {
+  const OpCase c{.op = "Conv", .inputs = {random({1, 1, 3}), random({1, 1, 2})}};
+  const OpGraph g = build(c, input_values(c, DType::kFloat32, -1));
+  const ops::KernelRequest request = ops::KernelRequest::of(*g.node);
+  const auto kernels = ops::KernelRegistry::get().find("", "Conv", ops::Device::kCuda);
+  ASSERT_EQ(kernels.size(), 2);
+  EXPECT_EQ(kernels[0]->name, "conv.cudnn");
+  EXPECT_EQ(ops::declines(*kernels[0], request), "takes what the library has an engine for");
+  EXPECT_EQ(kernels[1]->name, "conv.cuda_plain");
+  EXPECT_EQ(ops::declines(*kernels[1], request), std::nullopt);
+}
+
+}  // namespace
+
+}  // namespace sardonyx::test
