@@ -67,6 +67,9 @@ message(STATUS "CUDA device: yes, CUDA ${CUDAToolkit_VERSION}, architectures ${C
 add_library(sardonyx_device OBJECT ${SARDONYX_CUDA_SOURCES} ${SARDONYX_CUDA_NATIVE_SOURCES})
 target_link_libraries(sardonyx_device PUBLIC sardonyx_flags)
 target_include_directories(sardonyx_device PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:${CMAKE_CURRENT_SOURCE_DIR}/ops/core/cuda_native>)
+# Kernels write fma() where a product and a sum are rounded as one; what masks a gradient must have the sign of what
+# was written.
+target_compile_options(sardonyx_device PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:-fmad=false>)
 target_include_directories(sardonyx_device SYSTEM PUBLIC
   ${SARDONYX_cudnn_graph_h_FOLDER} ${SARDONYX_cublasLt_h_FOLDER} ${SARDONYX_nccl_h_FOLDER})
 # The runtime is part of the program and finds the driver when it is asked; cuDNN, cuBLAS and NCCL are loaded by
