@@ -33,9 +33,8 @@ TEST_F(CudaDeviceTest, is_opened_by_its_number) {
 TEST_F(CudaDeviceTest, that_is_not_there_says_what_is) {
   EXPECT_EQ(open_error("cuda:2"),
             "device 'cuda:2': this machine has 2 CUDA devices, numbered from 0");
-  host_cuda::reset({.devices = 0, .why_none = "no driver: the module is not loaded"});
-  EXPECT_EQ(open_error("cuda:0"),
-            "device 'cuda:0': no driver: the module is not loaded; use --devices cpu");
+  host_cuda::reset({.devices = 0, .why_none = "no driver; install one"});
+  EXPECT_EQ(open_error("cuda:0"), "device 'cuda:0': no driver; install one, or use --devices cpu");
 }
 
 TEST_F(CudaDeviceTest, keeps_its_states_when_they_grow_and_gives_the_rest_zeros) {

@@ -468,10 +468,13 @@ TEST_F(Cli, save_names_the_data_files_that_it_wrote) {
             Json::parse(R"(["trained.onnx.data"])"));
 }
 
-// The exit code of the program in front of a pipe, and what it said to stderr.
+// The exit code of the program in front of a pipe whose reader has gone before it begins, and what
+// it said to stderr.
 Outcome into_head(const Program& program, const std::string& arguments) {
   const std::string command = fmt::format(
-      "cd {} && {{ {} {} 2>err; echo $? >code; }} | (exec 0<&-; sleep 0.2)",
+      "cd {} && rm -f gone code && {{ until [ -e gone ]; do sleep 0.01; done; {} {} 2>err; "
+      "echo $? >written; mv written code; }} | (exec 0<&-; : >gone; until [ -e code ]; do sleep "
+      "0.01; done)",
       program.folder().string(), (tests::build_folder() / "tools/sardonyx").string(), arguments);
   EXPECT_EQ(std::system(command.c_str()), 0);
   return {std::stoi(read_file(program.file("code"))), "", read_file(program.file("err"))};
