@@ -23,7 +23,7 @@ std::unique_ptr<runtime::Session> open_for_training(const Task& task, const runt
   options.replay = std::move(replay);
   std::vector<runtime::Cut> cuts;
   for (const json& step : task.spec.at("steps")) cuts.push_back(cut_of(step));
-  options.devices.assign(cuts.at(0).size(), "cpu");
+  options.devices.assign(cuts.at(0).size(), task.variant.device);
   options.threads = std::max(options.threads, static_cast<int>(options.devices.size()));
   auto session = runtime::Session::open(task.model(), std::move(options));
   session->prepare_training(cuts);

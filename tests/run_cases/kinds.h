@@ -15,6 +15,7 @@ namespace sardonyx::cases {
 
 // How sessions run, beside what the case says: the same numbers must come out of every variant.
 struct Variant {
+  std::string device = "cpu";
   int threads = 2;
   std::string dtype = "f32";       // compute type
   int64_t block = -1, lanes = -1;  // as in PipelineOptions

@@ -14,6 +14,7 @@ runtime::SessionOptions plain_options(const Task& task) {
   runtime::SessionOptions options;
   const Variant& variant = task.variant;
   options.threads = variant.threads;
+  options.devices = {variant.device};
   options.pipeline.dtype = variant.dtype == "f64" ? graph::DType::kFloat64 : graph::DType::kFloat32;
   options.pipeline.block = variant.block;
   options.pipeline.lanes = variant.lanes;

@@ -139,6 +139,7 @@ int main(int argc, char** argv) {
       ->delimiter(',');
   app.add_option("--jobs", options.jobs, "cases at once (default: number of cores)");
   app.add_option("--threads", options.variant.threads, "threads of each session");
+  app.add_option("--device", options.variant.device, "of every replica: cpu, cuda:0");
   app.add_option("--dtype", options.variant.dtype, "compute type: f32 or f64")
       ->check(CLI::IsMember({"f32", "f64"}));
   app.add_option("--block", options.variant.block, "rows of a block; 0: none; -1: as chosen");
