@@ -156,7 +156,8 @@ std::vector<MeasuringTuner::Choice> MeasuringTuner::changed() const {
 }
 
 std::string MeasuringTuner::summary() const {
-  std::string text = fmt::format("tuning: {} requests measured in {:.1f} s", measured_, seconds_);
+  std::string text = fmt::format("tuning: {} request{} measured in {:.1f} s", measured_,
+                                 measured_ == 1 ? "" : "s", seconds_);
   if (known_ > 0) text += fmt::format(", {} known from {}", known_, cache_.file().string());
   if (left_ > 0) text += fmt::format(", {} left to the static table", left_);
   if (unsteady_ > 0) text += fmt::format(" ({} because their times didn't agree)", unsteady_);

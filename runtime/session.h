@@ -248,7 +248,7 @@ class Session {
   };
   Fit fit(const PlanKey& key, const passes::PassContext& context, passes::StateTable& states,
           int64_t budget);
-  int64_t least_budget(const PlanKey& refused_key, const Fit& refused);
+  int64_t least_budget(const PlanKey& refused_key, const Fit& refused, passes::StateTable states);
   // The same, with as much computed again as it takes to fit into the budget. Throws Error when
   // that isn't enough.
   std::unique_ptr<Loaded> plan_in_budget(const PlanKey& key, const passes::PassContext& context,

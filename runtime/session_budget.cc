@@ -68,26 +68,34 @@ std::unique_ptr<Session::Loaded> Session::plan_in_budget(const PlanKey& key,
                                                          passes::StateTable& states) {
   Fit found = fit(key, context, states, options_.memory_budget);
   if (found.plan != nullptr) return std::move(found.plan);
+  const bool smaller = key.rows > 1;
   throw Error(
-      "--memory-budget {}: {} rows at once need {} bytes, and {} is the least when results are "
-      "computed again; give that much, or use a smaller --micro-batch or a larger --accumulate",
-      options_.memory_budget, key.rows, found.usual, least_budget(key, found));
+      "--memory-budget {}: {} row{} at once{} need{} {} bytes, and {} is the least when results "
+      "are computed again; give that much{}{}",
+      options_.memory_budget, key.rows, smaller ? "s" : "",
+      replicas() > 1 ? fmt::format(" on each of {} replicas", replicas()) : "", smaller ? "" : "s",
+      found.usual, least_budget(key, found, states),
+      smaller ? ", or use a smaller --micro-batch or a larger --accumulate" : "",
+      replicas() > 1 ? ", or fewer --replicas" : "");
 }
 
-// With which all plans fit that are wanted together with the refused one.
-int64_t Session::least_budget(const PlanKey& refused_key, const Fit& refused) {
-  passes::StateTable states = states_;
-  int64_t least = refused.least;
-  // All states come with a plan that ends a step.
-  for (const bool ends : {true, false}) {
-    for (const PlanKey& key : wanted_) {
-      if (key == refused_key || passes::ends_step(key.micro_batch) != ends) continue;
-      passes::PassContext context = context_for(key);
-      if (context.options.block < 0) context.options.block = refused.block;
-      least = std::max(least, fit(key, context, states, 0).least);
-    }
+// With which all plans fit that are wanted together with the refused one, whose states `states`
+// has.
+int64_t Session::least_budget(const PlanKey& refused_key, const Fit& refused,
+                              passes::StateTable states) {
+  // Which states there are in all is known at the end only.
+  const auto arenas = [&](const Fit& fit) {
+    return fit.least - replicas() * static_cast<int64_t>(states.bytes());
+  };
+  int64_t least = arenas(refused);
+  for (const PlanKey& key : wanted_) {
+    if (key == refused_key) continue;
+    passes::PassContext context = context_for(key);
+    if (context.options.block < 0) context.options.block = refused.block;
+    const Fit own = fit(key, context, states, 0);
+    least = std::max(least, arenas(own));
   }
-  return least;
+  return least + replicas() * static_cast<int64_t>(states.bytes());
 }
 
 }  // namespace sardonyx::runtime

@@ -54,10 +54,11 @@ std::string training_text(const InspectFlags& flags) {
   runtime::join_singles(*session, {setup.batch}, setup.cut);
   const auto plan = session->draft_plan(runtime::largest_micro_batch(setup));
   const runtime::MeasuringTuner* tuner = session->tuner();
-  const bool whole = flags.format == "json" && !flags.summary;
-  if (whole) return plan_json(session->model(), *plan, tuner);
-  if (flags.format != "text" && tuner != nullptr) support::notice("{}", tuner->summary());
-  if (flags.format == "json") return summary_json(session->model(), *plan);
+  if (flags.format == "json") {
+    return flags.summary ? summary_json(session->model(), *plan, tuner)
+                         : plan_json(session->model(), *plan, tuner);
+  }
+  if (flags.format == "dot" && tuner != nullptr) support::notice("{}", tuner->summary());
   for (const std::string& line : session->notices()) support::notice("{}", line);
   if (flags.format == "dot") return graph::to_dot(*plan->graph);
   std::string text = passes::summary(*plan);

@@ -241,10 +241,12 @@ std::string plan_json(const graph::Model& model, const passes::Plan& plan,
   return dump(json);
 }
 
-std::string summary_json(const graph::Model& model, const passes::Plan& plan) {
-  return dump({{"schema", "sardonyx.inspect/1"},
-               {"file", file_json(model)},
-               {"summary", summary_of(plan)}});
+std::string summary_json(const graph::Model& model, const passes::Plan& plan,
+                         const runtime::MeasuringTuner* tuner) {
+  Json json = {{"schema", "sardonyx.inspect/1"}, {"file", file_json(model)}};
+  json["summary"] = summary_of(plan);
+  if (tuner != nullptr) json["tuning"] = tuning_json(*tuner, TuningRows::kAll);
+  return dump(json);
 }
 
 }  // namespace sardonyx::tools

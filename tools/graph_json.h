@@ -17,6 +17,7 @@ std::string model_json(const graph::Model& model, const graph::ImportedModel& im
 std::string plan_json(const graph::Model& model, const passes::Plan& plan,
                       const runtime::MeasuringTuner* tuner);
 // Its summary alone.
-std::string summary_json(const graph::Model& model, const passes::Plan& plan);
+std::string summary_json(const graph::Model& model, const passes::Plan& plan,
+                         const runtime::MeasuringTuner* tuner);
 
 }  // namespace sardonyx::tools

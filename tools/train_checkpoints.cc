@@ -118,10 +118,12 @@ void TrainCheckpoints::take_up(const Flags& flags, Session& session, Trainer& tr
   }
   const RunInfo& info = trainer.info();
   if (info.total_steps < before.run.step) {
+    const int64_t epochs =
+        (before.run.step + info.steps_per_epoch - 1) / std::max<int64_t>(info.steps_per_epoch, 1);
     throw Error(
         "the run would be over after step {}, but the checkpoint is that of step {}: give --steps "
-        "{} or more; for an older checkpoint move the newer folders step-* away",
-        info.total_steps, before.run.step, before.run.step);
+        "{} or --epochs {} or more; for an older checkpoint move the newer folders step-* away",
+        info.total_steps, before.run.step, before.run.step, epochs);
   }
   session.restore(from_->states, before.run.step);
   const std::string bad = session.first_non_finite_state();

@@ -60,6 +60,7 @@ Json tuning_json(const MeasuringTuner& tuner, TuningRows rows) {
 }
 
 std::string gain_text(const runtime::TuningGain& gain) {
+  if (gain.nodes == 0) return "tuning: no node has a choice of kernels to be measured";
   return fmt::format(
       "tuning: {} of {} nodes with a choice take another kernel than by the static table, about "
       "{:.2f} ms less per step",

@@ -139,6 +139,43 @@ TEST_P(MemoryBudget, is_kept_from_the_least_on_and_refused_below) {
   }
 }
 
+// A batch of two pieces, and a shorter one that is a single, larger piece: accumulators are states
+// of the first, the larger arena is the second's.
+TEST(MemoryBudgetMessage, the_number_of_a_refusal_holds_for_batches_that_are_cut_otherwise) {
+  const std::vector<Cut> cuts = {{{4, 4}}, {{7}}};
+  const auto prepare = [&](int64_t budget) {
+    SessionOptions options;
+    options.threads = 1;
+    options.memory_budget = budget;
+    Session session(graph::Model::from_bytes(graph::to_onnx_bytes(*resnet())), options);
+    session.prepare_training(cuts);
+  };
+  const std::string refusal = sardonyx::testing::error_of([&] { prepare(1); });
+  const int64_t least = number_behind(refusal, " bytes, and ");
+  ASSERT_GT(least, 0) << refusal;
+  EXPECT_NO_THROW(prepare(least));
+  EXPECT_THROW(prepare(least - 1), Error);
+}
+
+TEST(MemoryBudgetMessage, a_refusal_says_what_can_be_made_smaller) {
+  const auto refusal = [](int64_t rows, int replicas) {
+    SessionOptions options;
+    options.devices.assign(static_cast<size_t>(replicas), "cpu");
+    options.threads = replicas;
+    options.memory_budget = 1;
+    Session session(graph::Model::from_bytes(graph::to_onnx_bytes(*resnet())), options);
+    const Cut cut(static_cast<size_t>(replicas), std::vector<int64_t>{rows});
+    return sardonyx::testing::error_of([&] { session.prepare_training({cut}); });
+  };
+  EXPECT_TRUE(refusal(2, 1).ends_with(
+      "give that much, or use a smaller --micro-batch or a larger --accumulate"))
+      << refusal(2, 1);
+  EXPECT_TRUE(refusal(1, 1).ends_with("computed again; give that much")) << refusal(1, 1);
+  const std::string two = refusal(2, 2);
+  EXPECT_TRUE(two.find("2 rows at once on each of 2 replicas need ") != std::string::npos) << two;
+  EXPECT_TRUE(two.ends_with(", or fewer --replicas")) << two;
+}
+
 INSTANTIATE_TEST_SUITE_P(Graphs, MemoryBudget, ::testing::ValuesIn(kCases), [](const auto& info) {
   std::string name = info.param.name;
   std::ranges::replace_if(

@@ -472,12 +472,14 @@ TEST_F(CheckpointCli, a_run_that_would_be_over_before_its_checkpoint_is_refused)
   for (const auto& [length, end] : {std::pair{"--steps 41", 41}, {"--epochs 2", 14}}) {
     const Outcome outcome = run(kAgain + std::string("--save out.onnx ") + length);
     EXPECT_EQ(outcome.code, 1);
-    EXPECT_TRUE(has(outcome.err,
-                    fmt::format("error: the run would be over after step {}, but the checkpoint is "
-                                "that of step 42: give --steps 42 or more; for an older checkpoint "
-                                "move the newer folders step-* away\n  while resuming from "
-                                "run/step-00000042",
-                                end)))
+    EXPECT_TRUE(
+        has(outcome.err,
+            fmt::format(
+                "error: the run would be over after step {}, but the checkpoint is "
+                "that of step 42: give --steps 42 or --epochs 6 or more; for an older checkpoint "
+                "move the newer folders step-* away\n  while resuming from "
+                "run/step-00000042",
+                end)))
         << outcome.err;
     EXPECT_FALSE(fs::exists(file("out.onnx")));
   }
