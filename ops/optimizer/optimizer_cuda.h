@@ -60,7 +60,7 @@ void launch_squares(cuda::Stream stream, graph::DType dtype, int64_t n, const vo
 void launch_total(cuda::Stream stream, int64_t pieces, const double* partials, double* total);
 
 struct GradScaleOperands {
-  static constexpr int kMostNorms = 64;
+  static constexpr int kMostNorms = 256;
   const void *weight = nullptr, *loss = nullptr;  // of dtype; loss may be null
   const double* norms[kMostNorms] = {};
   int norm_count = 0;
