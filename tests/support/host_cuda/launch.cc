@@ -23,9 +23,10 @@ std::string without_parentheses(std::string name) {
   return name;
 }
 
-// Plausible as an address of a process: no small number, no float, no pair of them.
+// Plausible as an address of a process: no small number, no float, no pair of them, and above what
+// the address sanitizer maps for itself.
 bool may_be_address(uintptr_t word) {
-  return word >= uintptr_t{1} << 32 && word < uintptr_t{1} << 47;
+  return word >= uintptr_t{0x1008} << 32 && word < uintptr_t{1} << 47;
 }
 
 }  // namespace
