@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "graph/support/bytes.h"
+#include "ops/all_reduce/bucket.h"
 #include "ops/core/communicator.h"
 #include "ops/core/kernel.h"
 #include "ops/registry.h"
@@ -12,17 +13,9 @@ namespace sardonyx::ops {
 namespace {
 
 void bucket(const KernelRequest& request, CpuContext& context) {
-  const std::vector<int64_t> offsets = request.node->get_ints("offsets", {});
-  const size_t size = graph::dtype_size(request.out[0].dtype);
-  auto* flat = context.out<std::byte>(0);
-  size_t end = 0;
-  for (size_t i = 0; i < offsets.size(); ++i) {
-    const auto* from = context.in<std::byte>(static_cast<int>(i));
-    const size_t begin = static_cast<size_t>(offsets[i]) * size, bytes = request.in[i].bytes();
-    if (begin > end) std::memset(flat + end, 0, begin - end);
-    if (from != flat + begin && bytes > 0) std::memcpy(flat + begin, from, bytes);
-    end = begin + bytes;
-  }
+  fill_bucket(
+      request, context, [](void* to, size_t bytes) { std::memset(to, 0, bytes); },
+      [](void* to, const void* from, size_t bytes) { std::memcpy(to, from, bytes); });
 }
 
 void take(const KernelRequest& request, CpuContext& context) {
@@ -33,10 +26,8 @@ void take(const KernelRequest& request, CpuContext& context) {
 void all_reduce(const KernelRequest& request, CpuContext& context) {
   take(request, context);
   if (context.communicator == nullptr) return;
-  const DType dtype = request.out[0].dtype;
-  const bool half = request.node->get_string("wire", "") == "bfloat16";
   context.communicator->start_sum(context.out<void>(0), static_cast<size_t>(request.out[0].numel()),
-                                  dtype, half ? DType::kBFloat16 : dtype, *context.pool);
+                                  request.out[0].dtype, wire_of(request), *context.pool);
 }
 
 void await(const KernelRequest& request, CpuContext& context) {

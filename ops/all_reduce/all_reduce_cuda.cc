@@ -1,5 +1,6 @@
 // Kernels for CUDA devices: copies and what the communicator does. Without one, a replica is alone
 // and the sum is what it has.
+#include "ops/all_reduce/bucket.h"
 #include "ops/core/cuda_context.h"
 #include "ops/core/kernel.h"
 
@@ -8,19 +9,11 @@ namespace sardonyx::ops {
 namespace {
 
 void bucket(const KernelRequest& request, CudaContext& context) {
-  const std::vector<int64_t> offsets = request.node->get_ints("offsets", {});
-  const size_t size = graph::dtype_size(request.out[0].dtype);
-  auto* flat = context.out<std::byte>(0);
-  size_t end = 0;
-  for (size_t i = 0; i < offsets.size(); ++i) {
-    const auto* from = context.in<std::byte>(static_cast<int>(i));
-    const size_t begin = static_cast<size_t>(offsets[i]) * size, bytes = request.in[i].bytes();
-    if (begin > end) cuda::fill_zero(context.stream, flat + end, begin - end);
-    if (from != flat + begin && bytes > 0) {
-      cuda::copy_on_device(context.stream, flat + begin, from, bytes);
-    }
-    end = begin + bytes;
-  }
+  fill_bucket(
+      request, context, [&](void* to, size_t bytes) { cuda::fill_zero(context.stream, to, bytes); },
+      [&](void* to, const void* from, size_t bytes) {
+        cuda::copy_on_device(context.stream, to, from, bytes);
+      });
 }
 
 void take(const KernelRequest& request, CudaContext& context) {
@@ -32,10 +25,8 @@ void take(const KernelRequest& request, CudaContext& context) {
 void all_reduce(const KernelRequest& request, CudaContext& context) {
   take(request, context);
   if (context.communicator == nullptr) return;
-  const DType dtype = request.out[0].dtype;
-  const bool half = request.node->get_string("wire", "") == "bfloat16";
   context.communicator->start_sum(context.out<void>(0), static_cast<size_t>(request.out[0].numel()),
-                                  dtype, half ? DType::kBFloat16 : dtype, context.stream);
+                                  request.out[0].dtype, wire_of(request), context.stream);
 }
 
 void await(const KernelRequest& request, CudaContext& context) {

@@ -1,5 +1,6 @@
 // Comparisons and selection on a CUDA device; one kernel per element type.
 #include "ops/compare_select/compare_select_cuda.h"
+#include "ops/core/cuda_bytes.cuh"
 #include "ops/core/walk.cuh"
 
 namespace sardonyx::ops::compare_select {
@@ -79,16 +80,7 @@ void launch_where(cuda::Stream stream, int bytes, const cuda::Walk<3>& walk, con
                      static_cast<const uint8_t*>(condition), static_cast<const T*>(x),
                      static_cast<const T*>(y));
   };
-  switch (bytes) {
-    case 1:
-      return with.template operator()<uint8_t>();
-    case 2:
-      return with.template operator()<uint16_t>();
-    case 4:
-      return with.template operator()<uint32_t>();
-    default:
-      return with.template operator()<uint64_t>();
-  }
+  cuda::dispatch_bytes(bytes, with);
 }
 
 }  // namespace sardonyx::ops::compare_select

@@ -1,6 +1,7 @@
 // Elements that only move: whatever they mean, they are unsigned numbers of their size.
 #include <cstring>
 
+#include "ops/core/cuda_bytes.cuh"
 #include "ops/core/strided_launch.h"
 #include "ops/core/walk.cuh"
 
@@ -13,18 +14,8 @@ constexpr int kRows = kBlock / kTile;
 
 template <class F>
 void with_bytes(int bytes, const F& f) {
-  switch (bytes) {
-    case 1:
-      return f.template operator()<uint8_t>();
-    case 2:
-      return f.template operator()<uint16_t>();
-    case 4:
-      return f.template operator()<uint32_t>();
-    case 8:
-      return f.template operator()<uint64_t>();
-    default:
-      return f.template operator()<Pack<uint64_t, 2>>();
-  }
+  if (bytes > 8) return f.template operator()<Pack<uint64_t, 2>>();
+  dispatch_bytes(bytes, f);
 }
 
 template <class T>

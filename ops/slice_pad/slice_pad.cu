@@ -1,5 +1,6 @@
 // Pad: each element of y looks for its element of x. PadGrad: each element of dx adds up the
 // elements of dy that came from it, in one order, in double.
+#include "ops/core/cuda_bytes.cuh"
 #include "ops/core/walk.cuh"
 #include "ops/slice_pad/slice_pad_cuda.h"
 
@@ -102,16 +103,7 @@ void launch_pad(cuda::Stream stream, int bytes, const PadNest& nest, const PadVa
     LAUNCH((pad<T>), cuda::grid_over(nest.y_count), stream, nest, static_cast<const T*>(value.at),
            static_cast<T>(value.bits), static_cast<const T*>(x), static_cast<T*>(y));
   };
-  switch (bytes) {
-    case 1:
-      return with.template operator()<uint8_t>();
-    case 2:
-      return with.template operator()<uint16_t>();
-    case 4:
-      return with.template operator()<uint32_t>();
-    default:
-      return with.template operator()<uint64_t>();
-  }
+  cuda::dispatch_bytes(bytes, with);
 }
 
 void launch_pad_grad(cuda::Stream stream, graph::DType dtype, const PadNest& nest, const void* dy,
