@@ -2,6 +2,7 @@
 
 #include "graph/support/bytes.h"
 #include "graph/support/error.h"
+#include "passes/arena.h"
 
 namespace sardonyx::runtime {
 
@@ -12,9 +13,8 @@ using passes::Step;
 
 namespace {
 
-constexpr size_t kAlignment = 256;
-
-size_t aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+// Of each input and constant in device memory, as cuda::allocate aligns them.
+size_t aligned(size_t bytes) { return passes::align_up(bytes, 256); }
 
 }  // namespace
 
