@@ -112,6 +112,20 @@ int32_t Layout::lane_count() const {
   return order.empty() && inner.size() == 1 && inner[0].axis == 0 ? inner[0].size : 0;
 }
 
+Layout Layout::channels_last(int rank) {
+  CHECK(rank >= 3);
+  Layout layout;
+  layout.order.push_back(0);
+  for (int32_t axis = 2; axis < rank; ++axis) layout.order.push_back(axis);
+  layout.order.push_back(1);
+  return layout;
+}
+
+bool Layout::channels_last() const {
+  const auto rank = static_cast<int>(order.size());
+  return rank >= 3 && *this == channels_last(rank);
+}
+
 std::string Layout::str() const {
   if (plain()) return "";
   std::string out = "@";

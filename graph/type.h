@@ -82,6 +82,9 @@ struct Layout {
   static Layout lanes(int32_t lanes);
   // Lanes of axis 0 if this is such a layout, else 0.
   int32_t lane_count() const;
+  // The layout in which axis 1 is the innermost one. CHECK: rank >= 3.
+  static Layout channels_last(int rank);
+  bool channels_last() const;
   // "" for plain, else "@" order (a digit per axis, "(10)" from ten on) inner blocks ("n16" axis 0,
   // "c16" axis 1, "a2x8" axis 2 and up) and "z" when padding is zero: "@0231", "@n16", "@c16z",
   // "@10n16".

@@ -102,6 +102,20 @@ struct RecomputeOptions {
   std::map<std::string, int64_t> alive;
 };
 
+// What convolutions and matrix products of float data are computed in.
+enum class Precision : uint8_t {
+  kAsStored,
+  kTf32,      // ops::ProductMath::kTf32
+  kBFloat16,  // so are the activations between them; weights, statistics and the loss stay float
+};
+
+// Which values lie with channels last, on devices whose kernels can.
+enum class ChannelOrder : uint8_t {
+  kByPrecision,  // where products run on tensor cores
+  kFirst,        // none
+  kLast,         // all that a kernel takes so
+};
+
 struct PipelineOptions {
   Mode mode = Mode::kTrain;
   MicroBatch micro_batch = MicroBatch::kOnly;
@@ -109,8 +123,9 @@ struct PipelineOptions {
   bool set_batch = false;  // --set-batch
   // Shape of one sample per input, from the data: binds dimensions the file leaves open.
   std::map<std::string, std::vector<int64_t>> sample_shapes;
-  graph::DType dtype = graph::DType::kFloat32;  // compute type: kFloat32 or kFloat64
-  bool dropout = true;                          // false: --no-dropout
+  graph::DType dtype = graph::DType::kFloat32;  // of the file's floats: kFloat32 or kFloat64
+  Precision precision = Precision::kAsStored;
+  bool dropout = true;  // false: --no-dropout
   bool respect_training_mode = false;
   bool sample_variance = false;   // --bn-variance sample
   bool sync_statistics = false;   // --sync-bn
@@ -125,6 +140,7 @@ struct PipelineOptions {
   int64_t block = -1;
   // -1 chosen by the target, 0 plain everywhere, 16: lanes wherever a kernel allows.
   int64_t lanes = -1;
+  ChannelOrder channels = ChannelOrder::kByPrecision;
   std::vector<std::string> skip;  // optional passes that are left out: experiments
   bool direct_only = false;     // --direct-only: no kernel that rounds in another basis (Winograd)
   bool reference_only = false;  // only reference kernels (the oracle of whole-graph tests)

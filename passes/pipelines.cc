@@ -42,6 +42,7 @@ const Pipeline& training_pipeline() {
       {"fold_constants", "only now is it known which constants are parameters"},
       {"eliminate_dead", "side outputs, which the loss doesn't need, may hold anything"},
       {"check_supported", "all that is missing is listed at once, before anything is built"},
+      {"narrow_products", "before the gradients exist, which inherit the types"},
       {"prune_outputs", "before the gradients exist, which inherit what is skipped"},
       {"fuse_activations", "before the gradients exist: one rule then masks what it reads anyway"},
       {"build_backward", "gradients graph to graph, only on paths that need one"},
@@ -68,6 +69,7 @@ const Pipeline& evaluation_pipeline() {
       {"eliminate_dead", "branches that feed nothing asked for"},
       {"prune_outputs", "once the readers are known"},
       {"check_supported", "all that is missing is listed at once"},
+      {"narrow_products", "with the types of training"},
   });
   return pipeline;
 }

@@ -365,8 +365,7 @@ class Planner {
     Step step;
     step.node = &node;
     step.def = lowering_.kernels.at(&node);
-    ops::KernelRequest request = request_for(graph_, node, rows);
-    request.libraries = context_.target->libraries();
+    const ops::KernelRequest request = on_target(request_for(graph_, node, rows), context_);
     const ops::ScopedLibraryThreads threads(rows > 0 ? 1 : plan_->threads);
     with_context([&] { return "preparing kernel " + step.def->name + " of " + node.label(); },
                  [&] { step.kernel = step.def->create(request); });

@@ -1,5 +1,7 @@
 #include "passes/requests.h"
 
+#include "passes/target.h"
+
 namespace sardonyx::passes {
 
 using graph::TensorType;
@@ -29,6 +31,12 @@ ops::KernelRequest request_for(const graph::Graph& graph, const graph::Node& nod
     request.in[slot] = TensorType();
     request.constants[slot] = nullptr;
   }
+  return request;
+}
+
+ops::KernelRequest on_target(ops::KernelRequest request, const PassContext& context) {
+  request.libraries = context.target->libraries();
+  if (context.options.precision == Precision::kTf32) request.math = ops::ProductMath::kTf32;
   return request;
 }
 

@@ -9,6 +9,8 @@ namespace sardonyx::passes {
 
 // `rows` replaces axis 0 of every operand that carries the batch; 0: the whole batch as typed.
 ops::KernelRequest request_for(const graph::Graph& graph, const graph::Node& node, int64_t rows);
+// The request as kernels of the target are chosen and made with it: its libraries, the precision.
+ops::KernelRequest on_target(ops::KernelRequest request, const PassContext& context);
 // The same with every batch-carrying operand in lanes of 16, whatever its element type.
 ops::KernelRequest request_in_lanes(const graph::Graph& graph, const graph::Node& node,
                                     int64_t rows);

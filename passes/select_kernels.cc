@@ -118,12 +118,12 @@ void select_kernels(Lowering& lowering, const PassContext& context) {
   for (const RegionSpec& region : lowering.regions) {
     for (const Node* node : region.nodes) {
       if (ops::OpRegistry::get().at(*node).view) continue;
-      std::vector<ops::KernelRequest> requests{request_for(graph, *node, region.block_rows)};
+      const auto request = [&](int64_t rows) {
+        return on_target(request_for(graph, *node, rows), context);
+      };
+      std::vector<ops::KernelRequest> requests{request(region.block_rows)};
       const int64_t tail = region.block_rows > 0 ? context.options.batch % region.block_rows : 0;
-      if (tail > 0) requests.push_back(request_for(graph, *node, tail));
-      for (ops::KernelRequest& request : requests) {
-        request.libraries = context.target->libraries();
-      }
+      if (tail > 0) requests.push_back(request(tail));
       const ops::KernelDef* asked = asked_kernel(*node, lowering.keys[node], context);
       const Choice choice = choose(*node, requests, context, asked, manner_of(region, context));
       notice_replaced(lowering, *node, choice.kernel, context);

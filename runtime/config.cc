@@ -53,7 +53,7 @@ passes::ReduceOptions reduce_options(const Flags& flags) {
   check_choice("--reduce-dtype", flags.reduce_dtype, {"f32", "bf16"});
   passes::ReduceOptions options;
   if (flags.reduce_dtype == "f32") return options;
-  if (flags.dtype != "f32") {
+  if (flags.dtype == "f64") {
     throw UsageError("--reduce-dtype {} goes with --dtype f32, not {}", flags.reduce_dtype,
                      flags.dtype);
   }
@@ -133,10 +133,12 @@ SessionOptions session_options(const Flags& flags) {
   }
   options.threads = flags.threads;
   options.seed = flags.seed;
-  check_choice("--dtype", flags.dtype, {"f32", "f64"}, {"bf16", "f16", "tf32"});
+  check_choice("--dtype", flags.dtype, {"f32", "f64", "tf32", "bf16"}, {"f16"});
   check_choice("--bn-variance", flags.bn_variance, {"population", "sample"});
   passes::PipelineOptions& pipeline = options.pipeline;
   pipeline.dtype = flags.dtype == "f64" ? graph::DType::kFloat64 : graph::DType::kFloat32;
+  if (flags.dtype == "tf32") pipeline.precision = passes::Precision::kTf32;
+  if (flags.dtype == "bf16") pipeline.precision = passes::Precision::kBFloat16;
   pipeline.dropout = !flags.no_dropout;
   pipeline.respect_training_mode = flags.respect_training_mode;
   pipeline.sample_variance = flags.bn_variance == "sample";

@@ -10,6 +10,7 @@
 #include "passes/pipelines.h"
 #include "runtime/devices/memory_limit.h"
 #include "runtime/finite.h"
+#include "runtime/usage.h"
 
 namespace sardonyx::runtime {
 
@@ -27,6 +28,22 @@ std::unique_ptr<Session> Session::open(const std::filesystem::path& model, Sessi
   return std::make_unique<Session>(graph::Model::open(model), std::move(options));
 }
 
+namespace {
+
+// Said before anything is made on a device.
+void check_precision(const SessionOptions& options) {
+  if (options.pipeline.precision == passes::Precision::kAsStored) return;
+  for (const std::string& device : options.devices) {
+    if (device != "cpu") continue;
+    throw UsageError(
+        "--dtype {} is for CUDA devices, and this runs on the CPU; name them all (--devices "
+        "cuda:0), or leave it out: the CPU computes in f32 and f64",
+        options.pipeline.precision == passes::Precision::kTf32 ? "tf32" : "bf16");
+  }
+}
+
+}  // namespace
+
 Session::Session(std::shared_ptr<const graph::Model> model, SessionOptions options)
     : model_(std::move(model)), options_(std::move(options)) {
   imported_ = graph::import_model(model_);
@@ -34,6 +51,7 @@ Session::Session(std::shared_ptr<const graph::Model> model, SessionOptions optio
   if (options_.pipeline.block < 0) options_.pipeline.block = options_.replay.block;
   if (options_.pipeline.lanes < 0) options_.pipeline.lanes = options_.replay.lanes;
   CHECK(!options_.devices.empty(), "a session needs a device");
+  check_precision(options_);
   replicas_ = std::make_unique<Replicas>(options_.devices, options_.threads);
   if (!options_.tune) return;
   Device& first = replicas_->device(0);

@@ -151,7 +151,9 @@ void add_device_flags(CLI::App& app, Flags& flags) {
   app.add_flag("--sync-bn", flags.sync_bn,
                "BatchNormalization's statistics of a micro-batch over all replicas")
       ->group(kGroup);
-  app.add_option("--dtype", flags.dtype, "compute type: f32 or f64")->group(kGroup);
+  app.add_option("--dtype", flags.dtype,
+                 "compute type: f32 or f64; on CUDA devices also tf32 or bf16")
+      ->group(kGroup);
   app.add_flag("--direct-only", flags.direct_only,
                "no algorithm that rounds differently (Winograd)")
       ->group(kGroup);

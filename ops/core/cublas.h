@@ -8,6 +8,7 @@
 
 #include "graph/type.h"
 #include "ops/core/cuda.h"
+#include "ops/core/product_math.h"
 
 namespace sardonyx::ops::cublas {
 
@@ -27,7 +28,7 @@ class Handle {
 };
 
 enum class Trans : uint8_t { kNo, kYes };
-enum class Math : uint8_t { kFloat32, kTf32 };
+using Math = ProductMath;
 // What happens to a result before it is stored.
 enum class Epilogue : uint8_t { kNone, kBias, kBiasRelu };
 

@@ -13,6 +13,7 @@
 
 #include "graph/type.h"
 #include "ops/core/cuda.h"
+#include "ops/core/product_math.h"
 
 namespace sardonyx::ops::cudnn {
 
@@ -32,9 +33,8 @@ class Handle {
 };
 
 enum class Pass : uint8_t { kForward, kData, kFilter };
-// Of float data: as it is, or products of 10-bit mantissas (tensor cores). bfloat16 data are always
-// added up in float.
-enum class Math : uint8_t { kFloat32, kTf32 };
+// bfloat16 data are always added up in float.
+using Math = ProductMath;
 // kTransformed: Winograd and Fourier transforms too, which round a few times more.
 enum class Rounding : uint8_t { kSum, kTransformed };
 enum class Order : uint8_t { kChannelsFirst, kChannelsLast };  // of x and y; filters alike

@@ -27,30 +27,42 @@ const char* layouts_sentence(Layouts layouts) {
       return "takes operands of equal shape and layout only";
     case Layouts::kLanes:
       return "takes batch operands in lanes of 16 images only";
+    case Layouts::kChannelsLast:
+      return "takes batch operands with channels last only";
     case Layouts::kAny:
       break;
   }
   return "";
 }
 
+// The layout that `layouts` wants of some operand, where others are plain.
+bool has_wanted_layout(Layouts layouts, const TensorType& type) {
+  if (layouts == Layouts::kLanes) return type.layout.lane_count() == 16;
+  return layouts == Layouts::kChannelsLast && type.layout.channels_last();
+}
+
+bool same_all(const std::vector<const TensorType*>& types) {
+  return std::all_of(types.begin(), types.end(), [&](const TensorType* type) {
+    return type->layout == types[0]->layout && type->shape() == types[0]->shape();
+  });
+}
+
 bool layouts_fit(const KernelDef& kernel, const KernelRequest& request) {
   if (kernel.layouts == Layouts::kAny) return true;
-  bool any_lanes = false;
-  const TensorType* first = nullptr;
-  for (const auto* types : {&request.in, &request.out}) {
-    for (const TensorType& type : *types) {
-      if (type.dtype == DType::kUndefined) continue;
-      const int lanes = type.layout.lane_count();
-      any_lanes = any_lanes || lanes == 16;
-      if (kernel.layouts == Layouts::kPlain && !type.layout.plain()) return false;
-      if (kernel.layouts == Layouts::kLanes && !type.layout.plain() && lanes != 16) return false;
-      if (kernel.layouts == Layouts::kSameAll) {
-        if (first == nullptr) first = &type;
-        if (!(type.layout == first->layout) || type.shape() != first->shape()) return false;
-      }
+  std::vector<const TensorType*> types;
+  for (const auto* operands : {&request.in, &request.out}) {
+    for (const TensorType& type : *operands) {
+      if (type.dtype != DType::kUndefined) types.push_back(&type);
     }
   }
-  return kernel.layouts != Layouts::kLanes || any_lanes;
+  if (kernel.layouts == Layouts::kSameAll) return same_all(types);
+  bool any_wanted = false;
+  for (const TensorType* type : types) {
+    const bool wanted = has_wanted_layout(kernel.layouts, *type);
+    if (!wanted && !type->layout.plain()) return false;
+    any_wanted = any_wanted || wanted;
+  }
+  return kernel.layouts == Layouts::kPlain || any_wanted;
 }
 
 }  // namespace

@@ -19,6 +19,7 @@
 #include "graph/support/error.h"
 #include "ops/core/op.h"
 #include "ops/core/parallel.h"
+#include "ops/core/product_math.h"
 
 namespace sardonyx::ops {
 
@@ -37,6 +38,7 @@ struct KernelRequest {
   std::vector<const Tensor*> constants;  // bytes of constant inputs, else nullptr
   // Of the device that the kernel is made for (ops/core/cuda_context.h); null: it is the CPU.
   CudaLibraries* libraries = nullptr;
+  ProductMath math = ProductMath::kFloat32;
 
   bool has_in(int i) const {
     return i < static_cast<int>(in.size()) && in[i].dtype != DType::kUndefined;
@@ -103,7 +105,9 @@ enum class Layouts : uint8_t {
   kSameAll,  // element by element over the stored bytes: any layout, all operands of equal shape
              // and layout (padding lanes are computed too: any garbage is allowed there)
   kLanes,    // every batch-carrying operand has Layout::lanes(16); the rest is plain
-  kAny,      // the kernel looks at the layouts itself (Reorder)
+  kChannelsLast,  // every batch-carrying operand with spatial axes has Layout::channels_last; the
+                  // rest is plain
+  kAny,           // the kernel looks at the layouts itself (Reorder)
 };
 
 // Preference among kernels that accept: higher first.

@@ -99,6 +99,14 @@ struct Fusion {
   int summed = -1, sums = -1;
 };
 
+// What an operator computes in where products run in bfloat16 (narrow_products). Its kernels on
+// devices that have such products then take both types.
+enum class Narrow : uint8_t {
+  kNo,        // float: it needs the digits (losses, exponentials)
+  kProducts,  // the narrow type
+  kFollows,   // the narrow type where an operand has it already
+};
+
 struct OpDef {
   std::string domain;  // "" = ai.onnx
   std::string name;
@@ -173,6 +181,9 @@ struct OpDef {
   std::function<Tensor(const Node&)> literal;
   // About one pass over its operands: cheap enough to be computed again instead of kept.
   bool cheap = false;
+  Narrow narrow = Narrow::kNo;
+  // Inputs that then have the narrow type; empty: all that are float.
+  std::vector<int> narrow_inputs;
   // Same inputs give same outputs (false for Dropout in training): may be folded and merged.
   bool pure = true;
 };

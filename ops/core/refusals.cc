@@ -38,6 +38,12 @@ Refusal unless_float32() {
           [](const KernelRequest& request) { return request.in.at(0).dtype != DType::kFloat32; }};
 }
 
+Refusal unless_stored_float() {
+  return {"takes float, double and bfloat16 only", [](const KernelRequest& request) {
+            return request.in.at(0).dtype != DType::kBFloat16 && unless_float().applies(request);
+          }};
+}
+
 Refusal unless_numbers() {
   return {"takes float, double and integers only", [](const KernelRequest& request) {
             return any_fails(request.in, [](const TensorType& type) {

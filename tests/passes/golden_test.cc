@@ -68,6 +68,9 @@ void set_option(Golden& golden, const std::string& key, const std::string& value
     options.mode = value == "eval" ? Mode::kEval : Mode::kTrain;
   } else if (key == "dtype") {
     options.dtype = graph::dtype_from_name(value);
+  } else if (key == "precision") {
+    ASSERT_EQ(value, "bf16");
+    options.precision = Precision::kBFloat16;
   } else if (key == "micro_batch") {
     options.micro_batch = kMicroBatches.at(value);
   } else if (key == "replicas") {

@@ -152,7 +152,7 @@ TEST_F(CliErrors, devices_that_are_not_there_say_what_to_do) {
 TEST_F(CliErrors, what_is_not_built_is_refused_by_name) {
   const std::pair<const char*, const char*> cases[] = {
       {"--optimizer adagrad", "--optimizer adagrad: not built yet; there is sgd, adam, adamw"},
-      {"--dtype bf16", "--dtype bf16: not built yet; there is f32, f64"},
+      {"--dtype f16", "--dtype f16: not built yet; there is f32, f64, tf32, bf16"},
       {"--loss l1", "--loss l1: not built yet; there is cross_entropy, nll, mse"},
       {"--init kaiming", "--init: filling in missing weights is not built yet"},
       {"--set-batch", "--set-batch: making a baked batch symbolic is not built yet"},
@@ -162,6 +162,13 @@ TEST_F(CliErrors, what_is_not_built_is_refused_by_name) {
            std::string("error: ") + message);
   }
   expect("inspect lenet.onnx --format html", 2, "error: --format html: not built yet");
+}
+
+TEST_F(CliErrors, precisions_of_cuda_devices_are_refused_on_the_cpu) {
+  for (const std::string dtype : {"tf32", "bf16"}) {
+    expect("train lenet.onnx --data synthetic --dtype " + dtype, 2,
+           "error: --dtype " + dtype + " is for CUDA devices, and this runs on the CPU");
+  }
 }
 
 // --- the model
