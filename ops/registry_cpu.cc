@@ -1,5 +1,5 @@
-// Builds the registry of kernels: those of the rooms of ops.def for the CPU, and what CMake's
-// choice of registry_cuda.cc or registry_no_cuda.cc adds.
+// Builds the registries of kernels: of the CPU from the rooms of ops.def, of CUDA devices from
+// what CMake's choice of registry_cuda.cc or registry_no_cuda.cc adds.
 #include <utility>
 
 #include "ops/core/kernel.h"
@@ -9,7 +9,7 @@ namespace sardonyx::ops {
 
 namespace {
 
-KernelRegistry& all_kernels() {
+KernelRegistry& cpu_kernels() {
   static KernelRegistry registry = [] {
     KernelRegistry r;
 #define ROOM(name) register_##name##_cpu(r);
@@ -17,16 +17,28 @@ KernelRegistry& all_kernels() {
 #include "ops/ops.def"
 #undef ROOM
 #undef VIEW_ROOM
+    return r;
+  }();
+  return registry;
+}
+
+KernelRegistry& cuda_kernels() {
+  static KernelRegistry registry = [] {
+    KernelRegistry r;
     add_cuda_kernels(r);
     return r;
   }();
   return registry;
 }
 
+KernelRegistry& kernels_of(Device device) {
+  return device == Device::kCpu ? cpu_kernels() : cuda_kernels();
+}
+
 }  // namespace
 
-const KernelRegistry& KernelRegistry::get() { return all_kernels(); }
+const KernelRegistry& KernelRegistry::get(Device device) { return kernels_of(device); }
 
-void KernelRegistry::extend(KernelDef kernel) { all_kernels().add(std::move(kernel)); }
+void KernelRegistry::extend(KernelDef kernel) { kernels_of(kernel.device).add(std::move(kernel)); }
 
 }  // namespace sardonyx::ops

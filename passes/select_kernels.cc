@@ -39,7 +39,7 @@ bool can_serve(const ops::KernelDef& kernel, const std::vector<ops::KernelReques
 // Those that the options allow.
 std::vector<const ops::KernelDef*> kernels_of(const Node& node, const PassContext& context) {
   std::vector<const ops::KernelDef*> kernels =
-      ops::KernelRegistry::get().find(node.domain, node.op, context.target->device());
+      ops::KernelRegistry::get(context.target->device()).find(node.domain, node.op);
   std::erase_if(kernels, [&](const ops::KernelDef* kernel) {
     const bool plain_loops =
         kernel->speed == ops::Speed::kReference || kernel->layouts == ops::Layouts::kAny;
@@ -106,7 +106,7 @@ const ops::KernelDef* asked_kernel(const Node& node, const std::string& key,
   const auto wanted = context.options.kernels.find(key);
   if (wanted == context.options.kernels.end()) return nullptr;
   for (const ops::KernelDef* kernel :
-       ops::KernelRegistry::get().find(node.domain, node.op, context.target->device())) {
+       ops::KernelRegistry::get(context.target->device()).find(node.domain, node.op)) {
     if (kernel->name == wanted->second) return kernel;
   }
   return nullptr;

@@ -146,7 +146,7 @@ void register_conv_cuda(KernelRegistry& kernels) {
 
   conv::register_conv_cudnn(kernels);
   std::vector<KernelDef> copies;
-  for (const KernelDef* kernel : kernels.find(kDomain, "ConvGradData", Device::kCuda)) {
+  for (const KernelDef* kernel : kernels.find(kDomain, "ConvGradData")) {
     copies.push_back(*kernel);
   }
   for (KernelDef& kernel : copies) {

@@ -117,14 +117,12 @@ void KernelRegistry::add(KernelDef kernel) {
   });
 }
 
-std::vector<const KernelDef*> KernelRegistry::find(std::string_view domain, std::string_view op,
-                                                   Device device) const {
+std::vector<const KernelDef*> KernelRegistry::find(std::string_view domain,
+                                                   std::string_view op) const {
   std::vector<const KernelDef*> result;
   const auto it = kernels_.find(std::make_pair(std::string(domain), std::string(op)));
   if (it == kernels_.end()) return result;
-  for (const KernelDef& kernel : it->second) {
-    if (kernel.device == device) result.push_back(&kernel);
-  }
+  for (const KernelDef& kernel : it->second) result.push_back(&kernel);
   return result;
 }
 

@@ -180,16 +180,17 @@ void dispatch_size(DType dtype, F&& f) {
   }
 }
 
+// The kernels of one device.
 class KernelRegistry {
  public:
-  static const KernelRegistry& get();
+  // Made when it is first asked for, so that a run on the CPU doesn't wait for those of CUDA.
+  static const KernelRegistry& get(Device device = Device::kCpu);
   // Adds a kernel at run time, after those of the rooms. Before any plan is made: plans point into
   // the registry.
   static void extend(KernelDef kernel);
   void add(KernelDef kernel);
-  // All kernels of an operator on a device, fastest first; registration order among equals.
-  std::vector<const KernelDef*> find(std::string_view domain, std::string_view op,
-                                     Device device = Device::kCpu) const;
+  // All kernels of an operator, fastest first; registration order among equals.
+  std::vector<const KernelDef*> find(std::string_view domain, std::string_view op) const;
   std::vector<const KernelDef*> all() const;
 
  private:

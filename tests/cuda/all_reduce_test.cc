@@ -35,7 +35,7 @@ class Recorder final : public ops::DeviceCommunicator {
 
 std::unique_ptr<ops::Kernel> kernel_of(const OpCase& c, OpGraph& g) {
   g = build(c, input_values(c, DType::kFloat32, -1));
-  const auto kernels = ops::KernelRegistry::get().find(ops::kDomain, c.op, ops::Device::kCuda);
+  const auto kernels = ops::KernelRegistry::get(ops::Device::kCuda).find(ops::kDomain, c.op);
   return kernels.at(0)->create(ops::KernelRequest::of(*g.node));
 }
 

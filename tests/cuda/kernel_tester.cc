@@ -263,7 +263,7 @@ class Kernels {
   }
 
   std::vector<const ops::KernelDef*> found() const {
-    return ops::KernelRegistry::get().find(node_.domain, node_.op, ops::Device::kCuda);
+    return ops::KernelRegistry::get(ops::Device::kCuda).find(node_.domain, node_.op);
   }
 
  private:

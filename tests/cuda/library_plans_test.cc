@@ -40,7 +40,7 @@ TEST(LibraryPlans, kernels_of_a_library_decline_without_it) {
   const OpCase c{.op = "Conv", .inputs = {random({1, 1, 3}), random({1, 1, 2})}};
   const OpGraph g = build(c, input_values(c, DType::kFloat32, -1));
   const ops::KernelRequest request = ops::KernelRequest::of(*g.node);
-  const auto kernels = ops::KernelRegistry::get().find("", "Conv", ops::Device::kCuda);
+  const auto kernels = ops::KernelRegistry::get(ops::Device::kCuda).find("", "Conv");
   ASSERT_EQ(kernels.size(), 2);
   EXPECT_EQ(kernels[0]->name, "conv.cudnn");
   EXPECT_EQ(ops::declines(*kernels[0], request), "takes what the library has an engine for");

@@ -9,10 +9,18 @@
 #include "ops/core/cublas.h"
 #include "ops/core/cuda.h"
 #include "ops/core/cuda_native/shared_library.h"
+#include "ops/core/cuda_sums.h"
 #include "ops/core/cudnn.h"
 #include "runtime/collectives/nccl.h"
 #include "runtime/devices/cuda.h"
 #include "tests/support/shared_data.h"
+
+// As ops/core/cuda_native/runtime.cc sees them.
+extern "C" {
+using Registration = void (*)();
+extern const Registration __start_sardonyx_device_code[] __attribute__((weak));
+extern const Registration __stop_sardonyx_device_code[] __attribute__((weak));
+}
 
 namespace sardonyx::testing {
 namespace {
@@ -104,6 +112,16 @@ TEST_F(NoDevice, calls_fail_with_the_name_of_the_call_and_of_the_error) {
   EXPECT_TRUE(text.starts_with("cudaSetDevice: cudaError")) << text;
   EXPECT_TRUE(text.ends_with("), turning to cuda:0")) << text;
   EXPECT_TRUE(error_of([] { cuda::allocate(64); }).ends_with("), allocating 64 bytes"));
+}
+
+TEST_F(NoDevice, files_of_kernels_wait_for_the_first_launch) {
+  EXPECT_GT(__stop_sardonyx_device_code - __start_sardonyx_device_code, 10);
+  float numbers[2] = {};
+  for (int time = 0; time < 2; ++time) {
+    const std::string text =
+        error_of([&] { cuda::add(nullptr, graph::DType::kFloat32, 1, &numbers[0], &numbers[1]); });
+    EXPECT_TRUE(text.starts_with("cudaLaunchKernel: cudaError")) << text;
+  }
 }
 
 TEST_F(NoDevice, libraries_refuse_to_start) {

@@ -18,6 +18,7 @@
 namespace sardonyx::test {
 namespace {
 
+using ops::Device;
 using ops::Gradient;
 using ops::KernelDef;
 using ops::KernelRegistry;
@@ -106,11 +107,13 @@ TEST(Completeness, a_view_has_no_kernel_and_all_others_have_a_reference) {
             "");
 }
 
-TEST(Completeness, every_kernel_belongs_to_an_operator) {
+TEST(Completeness, every_kernel_belongs_to_an_operator_and_to_its_device) {
   std::string strays;
-  for (const KernelDef* kernel : KernelRegistry::get().all()) {
-    if (OpRegistry::get().find(kernel->domain, kernel->op) == nullptr)
-      strays += "\n  " + kernel->name;
+  for (const Device device : {Device::kCpu, Device::kCuda}) {
+    for (const KernelDef* kernel : KernelRegistry::get(device).all()) {
+      const bool known = OpRegistry::get().find(kernel->domain, kernel->op) != nullptr;
+      if (!known || kernel->device != device) strays += "\n  " + kernel->name;
+    }
   }
   EXPECT_EQ(strays, "");
 }

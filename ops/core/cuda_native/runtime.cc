@@ -10,6 +10,14 @@
 #include "ops/core/cuda_grid.h"
 #include "ops/core/cuda_native/check.h"
 
+// Begin and end of the list of functions that nvcc makes, one per file of kernels, to tell the
+// runtime of them (tools/cmake/cuda.cmake).
+extern "C" {
+using Registration = void (*)();
+extern const Registration __start_sardonyx_device_code[] __attribute__((weak));
+extern const Registration __stop_sardonyx_device_code[] __attribute__((weak));
+}
+
 namespace sardonyx::ops::cuda {
 
 // CUDA itself takes an event that was never recorded for one that is done.
@@ -220,8 +228,21 @@ void fill_zero(Stream stream, void* device, size_t bytes) {
              bytes);
 }
 
+namespace {
+
+bool register_kernels() {
+  for (const Registration* file = __start_sardonyx_device_code; file != __stop_sardonyx_device_code;
+       ++file) {
+    (*file)();
+  }
+  return true;
+}
+
+}  // namespace
+
 void launch_native(const char* name, const void* kernel, const Grid& grid, StreamHandle* stream,
                    void** arguments) {
+  [[maybe_unused]] static const bool registered = register_kernels();
   CUDA_CHECK(cudaLaunchKernel(kernel, dim3(grid.x, grid.y), dim3(grid.threads), arguments, 0,
                               native(stream)),
              "launching {} with {} x {} blocks of {} threads", name, grid.x, grid.y, grid.threads);
