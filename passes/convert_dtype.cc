@@ -1,36 +1,65 @@
-// convert_dtype: float32 becomes the compute type everywhere (inputs, constants, attributes). With
-// float32 as compute type nothing changes: doubles that the file itself uses stay doubles.
+// convert_dtype: the compute type everywhere (inputs, constants, attributes) for float, and for the
+// half types, which are how a file stores numbers, not what training computes in: its weights are
+// trained as they are in the wider type and rounded when they are saved. Doubles that the file
+// itself uses stay doubles.
 #include "ops/core/op.h"
 #include "passes/pass.h"
 
 namespace sardonyx::passes {
 
-bool convert_dtype(graph::Graph& graph, PassContext& context) {
-  using graph::DType;
-  const DType to = context.options.dtype;
-  if (to == DType::kFloat32) return false;
-  for (graph::Value& value : graph.values()) {
-    if (value.type.dtype != DType::kFloat32) continue;
-    value.type.dtype = to;
-    if (value.data.defined()) value.data = value.data.cast(to);
+namespace {
+
+using graph::DType;
+
+bool converts(int64_t dtype) {
+  return dtype == static_cast<int64_t>(DType::kFloat32) ||
+         dtype == static_cast<int64_t>(DType::kFloat16) ||
+         dtype == static_cast<int64_t>(DType::kBFloat16);
+}
+
+class Conversion {
+ public:
+  explicit Conversion(DType to) : to_(to) {}
+
+  void convert(graph::Value& value) {
+    if (!changes(value.type.dtype)) return;
+    value.type.dtype = to_;
+    if (value.data.defined()) value.data = value.data.cast(to_);
   }
-  for (graph::Node& node : graph.nodes()) {
+
+  void convert(graph::Node& node) {
     const ops::OpDef* op = ops::OpRegistry::get().find(node);
     for (auto& [name, attribute] : node.attributes) {
-      if (auto* tensor = std::get_if<graph::Tensor>(&attribute)) {
-        if (tensor->dtype() == DType::kFloat32) *tensor = tensor->cast(to);
-      }
-      if (op == nullptr) continue;
+      auto* tensor = std::get_if<graph::Tensor>(&attribute);
+      if (tensor != nullptr && changes(tensor->dtype())) *tensor = tensor->cast(to_);
+      auto* number = std::get_if<int64_t>(&attribute);
+      if (op == nullptr || number == nullptr || !converts(*number)) continue;
       for (const std::string& holder : op->dtype_attributes) {
-        auto* number = std::get_if<int64_t>(&attribute);
-        if (name == holder && number != nullptr &&
-            *number == static_cast<int64_t>(DType::kFloat32)) {
-          *number = static_cast<int64_t>(to);
-        }
+        if (name == holder) *number = static_cast<int64_t>(to_);
       }
     }
   }
-  return true;
+
+  bool changed() const { return changed_; }
+
+ private:
+  bool changes(DType dtype) {
+    const bool yes = dtype != to_ && converts(static_cast<int64_t>(dtype));
+    changed_ = changed_ || yes;
+    return yes;
+  }
+
+  DType to_;
+  bool changed_ = false;
+};
+
+}  // namespace
+
+bool convert_dtype(graph::Graph& graph, PassContext& context) {
+  Conversion conversion(context.options.dtype);
+  for (graph::Value& value : graph.values()) conversion.convert(value);
+  for (graph::Node& node : graph.nodes()) conversion.convert(node);
+  return conversion.changed();
 }
 
 }  // namespace sardonyx::passes

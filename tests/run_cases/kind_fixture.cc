@@ -190,7 +190,10 @@ class Fixture {
     const auto outputs =
         runtime::Session::open(task_.model(), options)->forward(batch_, passes::Mode::kEval);
     const Tensor want = read_tensor(task_.file("output_0.pb"));
-    const double room = 1e-4 * measure(want).largest;
+    // The output is onnxruntime's, which computes a float16 file in float16: by so much the float64
+    // reference differs from it.
+    const double reference = task_.spec.at("inference_check").at("max_rel_error");
+    const double room = (1e-4 + 2 * reference) * measure(want).largest;
     if (const auto difference =
             test::difference(find_named(outputs, name, "output"), want, {1e-4, room})) {
       throw Mismatch("output '{}': {}", name, *difference);
