@@ -164,6 +164,8 @@ struct OpDef {
   // Input slot that, when present, is added to output 0 and overwritten by it (`acc' = F(x, dy,
   // acc)`); -1: none.
   int accumulate_input = -1;
+  // Another spelling of standard operators: normalize writes these, so that no pass meets it.
+  bool spelling = false;
   // The output is input 0 under another shape: same bytes, no kernel (Reshape, Flatten, Identity
   // ...).
   bool view = false;
