@@ -39,8 +39,8 @@ class Communicator {
   // host. All ranks start the same sums in the same order.
   virtual void all_reduce(void* data, size_t count, graph::DType dtype,
                           ops::cuda::Stream stream) = 0;
-  // Ends what is under way here and, by that, on the ranks that wait for this one. Afterwards only
-  // destruction is allowed.
+  // Ends what is under way here. The ranks that wait for this one go on waiting until they abort,
+  // too. Afterwards only destruction is allowed.
   virtual void abort() noexcept = 0;
 };
 

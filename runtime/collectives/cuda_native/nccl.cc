@@ -34,10 +34,11 @@ struct Library {
   }
 
   // `status` may say that the call is still under way; poll() tells the rest.
-  void check(ncclResult_t status, ncclComm_t communicator, const char* doing) const {
+  void check(ncclResult_t status, ncclComm_t communicator, const char* doing,
+             const std::string& where = "") const {
     if (status == ncclSuccess || status == ncclInProgress) return;
     const char* sentence = last_error(communicator);
-    throw Error("NCCL: {}, {}{}{}", error_name(status), doing,
+    throw Error("NCCL: {}, {}{}{}{}", error_name(status), doing, where,
                 sentence == nullptr || *sentence == '\0' ? "" : ": ",
                 sentence == nullptr ? "" : sentence);
   }
@@ -58,7 +59,8 @@ ncclDataType_t data_type(DType dtype) {
 
 class NcclCommunicator : public Communicator {
  public:
-  NcclCommunicator(const UniqueId& id, int rank, int size) : rank_(rank), size_(size) {
+  NcclCommunicator(const UniqueId& id, int rank, int size)
+      : name_(fmt::format("in rank {} of {}", rank, size)) {
     ncclUniqueId native;
     std::memcpy(native.internal, id.data(), id.size());
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
@@ -66,7 +68,7 @@ class NcclCommunicator : public Communicator {
     const Library& library = Library::get();
     const ncclResult_t status = library.init(&communicator_, size, native, rank, &config);
     try {
-      library.check(status, communicator_, "starting a communicator");
+      library.check(status, communicator_, "starting a communicator ", name_);
     } catch (...) {
       abort();
       throw;
@@ -78,8 +80,8 @@ class NcclCommunicator : public Communicator {
     const Library& library = Library::get();
     ncclResult_t state = ncclSuccess;
     library.check(library.async_error(communicator_, &state), communicator_,
-                  "asking how far it is");
-    library.check(state, communicator_, what().c_str());
+                  "asking how far it is ", name_);
+    library.check(state, communicator_, "", name_);
     return state == ncclInProgress ? State::kBusy : State::kReady;
   }
 
@@ -88,7 +90,7 @@ class NcclCommunicator : public Communicator {
     const ncclResult_t status =
         library.all_reduce(data, data, count, data_type(dtype), ncclSum, communicator_,
                            reinterpret_cast<cudaStream_t>(stream));
-    library.check(status, communicator_, "starting a sum over all ranks");
+    library.check(status, communicator_, "starting a sum ", name_);
   }
 
   // The library's orderly end waits for the other ranks, so this is the only one.
@@ -98,9 +100,7 @@ class NcclCommunicator : public Communicator {
   }
 
  private:
-  std::string what() const { return fmt::format("in rank {} of {}", rank_, size_); }
-
-  int rank_, size_;
+  std::string name_;
   ncclComm_t communicator_ = nullptr;
 };
 

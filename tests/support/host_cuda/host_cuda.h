@@ -13,18 +13,30 @@ enum class Schedule : uint8_t {
   kRandom,  // now and then a piece of any stream, by the seed
 };
 
+// What the stand-in of NCCL does wrong.
+struct NcclFaults {
+  std::string missing = {};  // why the library can't be loaded; "": it can
+  int absent_rank = -1;      // its communicators get nowhere, and nobody says why
+  // Its sums don't end. Once the first is on its stream, its communicator says this reason.
+  int broken_rank = -1;
+  std::string reason = {};
+};
+
 struct Machine {
   int devices = 2;
   std::string why_none = {};              // with 0 devices
   size_t memory_bytes = size_t{4} << 30;  // of each
   Schedule schedule = Schedule::kLate;
   uint64_t seed = 1;
+  NcclFaults nccl = {};
 };
 
 // Another machine: forgets the faults of the last one and what was counted. Work that is still
 // enqueued is dropped. No thread may be using the waist.
 void reset(const Machine& machine = {});
 const Machine& machine();
+// From now on, for communicators that are made later.
+void plant(const NcclFaults& faults);
 
 struct Counts {
   size_t allocations = 0;  // device and pinned

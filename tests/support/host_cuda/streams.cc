@@ -1,5 +1,6 @@
 #include "tests/support/host_cuda/streams.h"
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <deque>
@@ -31,6 +32,8 @@ struct Item {
   uint64_t position = 0;
   Work work = {};
   std::shared_ptr<Mark> waits_for = {}, marks = {};
+  std::shared_ptr<Meeting> arrives = {}, departs = {};
+  size_t seat = 0;  // at either
 };
 
 struct Queue {
@@ -45,7 +48,34 @@ bool reached(const Mark& mark) { return mark.queue->done >= mark.position; }
 
 thread_local int device_of_thread = -1;
 
+// How long somebody waits for a stream that nobody brings on before it counts as a hang.
+constexpr std::chrono::seconds kHang{30};
+
 }  // namespace
+
+class Meeting {
+ public:
+  struct Seat {
+    std::shared_ptr<Queue> queue;  // null: its arrival isn't enqueued
+    uint64_t position = 0;         // of the arrival
+    bool arrived = false, left = false;
+  };
+
+  explicit Meeting(size_t seats) : seats_(seats) {}
+  Seat& seat(size_t i) { return seats_.at(i); }
+  const std::vector<Seat>& seats() const { return seats_; }
+  void arrive(size_t i) {
+    seats_.at(i).arrived = true;
+    complete_ = std::all_of(seats_.begin(), seats_.end(),
+                            [](const Seat& seat) { return seat.arrived && !seat.left; });
+  }
+  bool may_depart(size_t i) const { return complete_ || seats_.at(i).left; }
+
+ private:
+  std::vector<Seat> seats_;
+  bool complete_ = false;
+};
+
 }  // namespace sardonyx::host_cuda
 
 namespace sardonyx::ops::cuda {
@@ -136,7 +166,12 @@ class Streams {
       item.marks->queue = queue;
       item.marks->position = item.position;
     }
+    if (item.arrives != nullptr) {
+      item.arrives->seat(item.seat).queue = queue;
+      item.arrives->seat(item.seat).position = item.position;
+    }
     queue->items.push_back(std::move(item));
+    changed_.notify_all();
     if (machine.schedule == Schedule::kRandom) {
       for (auto pieces = random_() % 3; pieces > 0; --pieces) run_any(held);
     }
@@ -146,10 +181,12 @@ class Streams {
       if (machine.schedule == Schedule::kRandom && random_() % 2 == 0) run_any(held);
       if (queue->done >= position) break;
       const auto next = first_to_run(queue);
-      if (next->busy) {
-        changed_.wait(held);
-      } else {
+      if (next != nullptr && !next->busy) {
         run_item(held, next);
+      } else if (changed_.wait_for(held, kHang) == std::cv_status::timeout) {
+        throw InternalError(fmt::format(
+            "the host waits for stream {} of cuda:{}, which waits for others that don't come",
+            queue->number, queue->device));
       }
     }
     check_device(queue->device);
@@ -157,8 +194,13 @@ class Streams {
   // One item, if nobody is at it: who asks again and again sees the mark reached in the end.
   void run_towards(Lock& held, const Mark& mark) {
     const auto next = first_to_run(mark.queue);
-    if (!next->busy) run_item(held, next);
+    if (next != nullptr && !next->busy) run_item(held, next);
     check_device(mark.queue->device);
+  }
+  void leave_early(Meeting& meeting, size_t seat) {
+    const Lock held = lock();
+    meeting.seat(seat).left = true;
+    changed_.notify_all();
   }
   void finish_device(Lock& held, int device) {
     const std::set<Stream> streams = streams_;
@@ -170,16 +212,30 @@ class Streams {
   }
 
  private:
-  // The stream itself, or one that it waits for, directly or not: events only stand for what was
-  // enqueued before them, so there is no circle.
-  static std::shared_ptr<Queue> first_to_run(std::shared_ptr<Queue> queue) {
+  // The stream itself, or one that it waits for, directly or not; null when that isn't enqueued
+  // yet. Events only stand for what was enqueued before them, so a circle leads through a meeting.
+  static std::shared_ptr<Queue> first_to_run(std::shared_ptr<Queue> queue,
+                                             std::vector<const Meeting*> passed = {}) {
     while (!queue->busy) {
       CHECK(!queue->items.empty());
-      const auto& waits_for = queue->items.front().waits_for;
-      if (waits_for == nullptr || reached(*waits_for)) break;
-      queue = waits_for->queue;
+      const Item& item = queue->items.front();
+      if (item.departs != nullptr && !item.departs->may_depart(item.seat)) {
+        return first_to_arrive(*item.departs, std::move(passed));
+      }
+      if (item.waits_for == nullptr || reached(*item.waits_for)) break;
+      queue = item.waits_for->queue;
     }
     return queue;
+  }
+  static std::shared_ptr<Queue> first_to_arrive(const Meeting& meeting,
+                                                std::vector<const Meeting*> passed) {
+    if (std::find(passed.begin(), passed.end(), &meeting) != passed.end()) return nullptr;
+    passed.push_back(&meeting);
+    for (const Meeting::Seat& seat : meeting.seats()) {
+      if (seat.arrived || seat.queue == nullptr || seat.queue->done >= seat.position) continue;
+      if (auto next = first_to_run(seat.queue, passed)) return next;
+    }
+    return nullptr;
   }
   // An item of some stream, if there is one that can run.
   void run_any(Lock& held) {
@@ -187,7 +243,7 @@ class Streams {
     for (Stream stream : streams_) {
       if (stream->queue->items.empty()) continue;
       const auto queue = first_to_run(stream->queue);
-      if (!queue->busy) candidates[queue->number] = queue;
+      if (queue != nullptr && !queue->busy) candidates[queue->number] = queue;
     }
     if (candidates.empty()) return;
     run_item(held, std::next(candidates.begin(), random_() % candidates.size())->second);
@@ -206,6 +262,7 @@ class Streams {
     held.lock();
     queue->busy = false;
     queue->done = std::max(queue->done, item.position);
+    if (item.arrives != nullptr && fault.empty()) item.arrives->arrive(item.seat);
     if (item.marks != nullptr) item.marks->reached = std::chrono::steady_clock::now();
     if (!fault.empty()) fail(queue->device, fault);
     changed_.notify_all();
@@ -245,6 +302,11 @@ void reset(const Machine& machine) {
   Streams::get().reset(machine);
 }
 const Machine& machine() { return Streams::get().machine; }
+void plant(const NcclFaults& faults) {
+  Streams& streams = Streams::get();
+  const Lock held = streams.lock();
+  streams.machine.nccl = faults;
+}
 Counts counts() {
   Streams& streams = Streams::get();
   const Lock held = streams.lock();
@@ -280,6 +342,24 @@ void enqueue(Stream stream, Kind kind, Work work) {
   const auto queue = streams.queue(work.name, stream);
   streams.add(held, queue, {.work = std::move(work)});
 }
+
+std::shared_ptr<Meeting> make_meeting(size_t seats) { return std::make_shared<Meeting>(seats); }
+void enqueue_arrival(Stream stream, Work work, const std::shared_ptr<Meeting>& meeting,
+                     size_t seat) {
+  Streams& streams = Streams::get();
+  Lock held = streams.lock();
+  const auto queue = streams.queue(work.name, stream);
+  streams.add(held, queue, {.work = std::move(work), .arrives = meeting, .seat = seat});
+}
+void enqueue_departure(Stream stream, Work work, const std::shared_ptr<Meeting>& meeting,
+                       size_t seat) {
+  Streams& streams = Streams::get();
+  Lock held = streams.lock();
+  ++streams.counts.kernels;
+  const auto queue = streams.queue(work.name, stream);
+  streams.add(held, queue, {.work = std::move(work), .departs = meeting, .seat = seat});
+}
+void leave_early(Meeting& meeting, size_t seat) { Streams::get().leave_early(meeting, seat); }
 
 void finish_device(int device) {
   Streams& streams = Streams::get();

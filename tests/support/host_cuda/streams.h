@@ -6,6 +6,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,21 @@ int current_device(const std::string& who);
 // Throws InternalError unless the stream lives and belongs to the calling thread's device.
 void check_stream(const std::string& who, ops::cuda::Stream stream);
 void enqueue(ops::cuda::Stream stream, Kind kind, Work work);
+
+// Streams that meet: what each holds behind its arrival goes on when all have arrived. Whoever
+// waits on the host for a stream that will never go on gets an InternalError after a while, where a
+// device would leave it there.
+class Meeting;
+std::shared_ptr<Meeting> make_meeting(size_t seats);
+// Each seat once, on a stream of its own.
+void enqueue_arrival(ops::cuda::Stream stream, Work work, const std::shared_ptr<Meeting>& meeting,
+                     size_t seat);
+void enqueue_departure(ops::cuda::Stream stream, Work work, const std::shared_ptr<Meeting>& meeting,
+                       size_t seat);
+// The stream of this seat doesn't wait for the others. If they haven't all arrived by now, this one
+// never did, and they stay.
+void leave_early(Meeting& meeting, size_t seat);
+
 // Runs everything that the device still has to do.
 void finish_device(int device);
 void count_allocation();
