@@ -62,7 +62,7 @@ Replicas::Replicas(const std::vector<std::string>& devices, const Threads& threa
     while (devices_[static_cast<size_t>(first)]->name() != device->name()) ++first;
     places_.push_back(first);
   }
-  if (size() > 1) device_links_ = link_cuda_devices(devices_, group_);
+  if (size() > 1) linked_ = link_cuda_devices(devices_, group_);
 }
 
 int Replicas::threads() const {
@@ -88,17 +88,22 @@ std::string Replicas::name() const {
 void Replicas::run(const char* doing, ops::FunctionRef<void(int, const Links&)> body) {
   if (size() == 1) return body(0, {});
   const ScopedCore core(cores_.empty() ? -1 : cores_[0]);
+  in_doubt_ = false;
   drivers_.run(size(), [&](int replica) {
     try {
       with_context([&] { return fmt::format("{} replica {}", doing, replica); },
-                   [&] { body(replica, links_of(replica)); });
+                   [&] {
+                     body(replica, links_of(replica));
+                     finish(replica);
+                   });
       group_.leave(replica);
     } catch (...) {
       group_.abort(replica, std::current_exception());
+      if (DeviceLink* link = linked_.links[static_cast<size_t>(replica)].get()) link->abort();
     }
   });
   const std::exception_ptr failure = group_.failure();
-  for (const auto& link : device_links_) {
+  for (const auto& link : linked_.links) {
     if (link != nullptr) link->reset();
   }
   group_.reset();
@@ -106,9 +111,21 @@ void Replicas::run(const char* doing, ops::FunctionRef<void(int, const Links&)> 
 }
 
 Links Replicas::links_of(int replica) {
-  ops::DeviceCommunicator* device = device_links_[static_cast<size_t>(replica)].get();
+  ops::DeviceCommunicator* device = linked_.links[static_cast<size_t>(replica)].get();
   if (device != nullptr) return {nullptr, device};
   return {&group_.rank(replica), nullptr};
+}
+
+// On a device the sums are still under way when the thread has started everything.
+void Replicas::finish(int replica) {
+  DeviceLink* link = linked_.links[static_cast<size_t>(replica)].get();
+  if (link == nullptr) return;
+  try {
+    link->finish();
+  } catch (...) {
+    in_doubt_ = true;
+    throw;
+  }
 }
 
 void Replicas::write_state(const passes::StateTable::Entry& state, const void* host) {

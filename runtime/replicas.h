@@ -5,6 +5,7 @@
 // happens, run() returns only when no replica is running any more.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
@@ -40,6 +41,8 @@ class Replicas {
   std::vector<pid_t> worker_ids() const;
   // "cpu (avx512, 1 thread) x 2"
   std::string name() const;
+  // What the user is to know of how they reach each other; "" nothing.
+  const std::string& notice() const { return linked_.notice; }
 
   // The first replica on the same device as this one: they share their plans.
   int place_of(int replica) const { return places_[static_cast<size_t>(replica)]; }
@@ -48,6 +51,10 @@ class Replicas {
   // replica only. Throws what was thrown first, once all have stopped; where there are several, an
   // Error gains the line "while DOING replica R", as in "while running replica 1".
   void run(const char* doing, ops::FunctionRef<void(int, const Links&)> body);
+
+  // Whether the run that failed last had given all its work to a device when a sum broke off there:
+  // the states may have changed by anything.
+  bool in_doubt() const { return in_doubt_; }
 
   // Gets the time of sums between replicas (runtime/devices/recorder.h); null: nobody does.
   void set_recorder(Recorder* recorder) { group_.set_recorder(recorder); }
@@ -60,14 +67,16 @@ class Replicas {
  private:
   struct Threads;
   Links links_of(int replica);
+  void finish(int replica);
   Replicas(const std::vector<std::string>& devices, const Threads& threads);
 
   const std::vector<int> cores_;  // of each driver; empty: anywhere
   LocalGroup group_;
   WorkerPool drivers_;
   std::vector<std::unique_ptr<Device>> devices_;
-  std::vector<int> places_;                                // by replica
-  std::vector<std::unique_ptr<DeviceLink>> device_links_;  // null for the CPU
+  std::vector<int> places_;  // by replica
+  DeviceLinks linked_;
+  std::atomic<bool> in_doubt_{false};
 };
 
 }  // namespace sardonyx::runtime

@@ -53,6 +53,7 @@ Session::Session(std::shared_ptr<const graph::Model> model, SessionOptions optio
   CHECK(!options_.devices.empty(), "a session needs a device");
   check_precision(options_);
   replicas_ = std::make_unique<Replicas>(options_.devices, options_.threads);
+  if (!replicas_->notice().empty()) add_notices({replicas_->notice()});
   if (!options_.tune) return;
   Device& first = replicas_->device(0);
   KernelClock clock = options_.tuning_clock;

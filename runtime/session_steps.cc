@@ -280,7 +280,8 @@ std::string Session::replica_difference() const { return replicas_->first_differ
 // model. Nothing that happens here may hide why the step failed.
 void Session::note_split() noexcept {
   try {
-    split_ = replica_difference();
+    split_ = replicas_->in_doubt() ? "a sum between the devices broke off on its way to the updates"
+                                   : replica_difference();
   } catch (...) {
     split_ = "unknown how";  // short enough to need no memory
   }

@@ -1,3 +1,4 @@
+#include "ops/core/bfloat16.cuh"
 #include "ops/core/cuda.cuh"
 #include "runtime/collectives/cuda_sum.h"
 
@@ -5,6 +6,7 @@ namespace sardonyx::runtime {
 
 namespace {
 
+using ops::cuda::BFloat16;
 using ops::cuda::for_elements;
 using ops::cuda::grid_over;
 
@@ -13,27 +15,16 @@ struct Terms {
   T* data[kMostOnOneDevice];
 };
 
-// To the nearest bfloat16, ties to even; NaN stays NaN.
-__device__ inline float as_bfloat16(float x) {
-  union {
-    float number;
-    unsigned bits;
-  } value = {x};
-  if (x != x) return x;
-  value.bits = (value.bits + 0x7fffu + (value.bits >> 16 & 1u)) & 0xffff0000u;
-  return value.number;
-}
-
 template <class T, bool kRounds>
 __global__ void add(Terms<T> terms, int ranks, int64_t begin, int64_t count) {
   for_elements(count, [&](int64_t i) {
     T sum = T(0);
     for (int r = 0; r < ranks; ++r) {
       T term = terms.data[r][begin + i];
-      if constexpr (kRounds) term = as_bfloat16(term);
+      if constexpr (kRounds) term = BFloat16(term);
       sum = r == 0 ? term : sum + term;
     }
-    if constexpr (kRounds) sum = as_bfloat16(sum);
+    if constexpr (kRounds) sum = BFloat16(sum);
     for (int r = 0; r < ranks; ++r) terms.data[r][begin + i] = sum;
   });
 }
@@ -47,7 +38,42 @@ void launch(ops::cuda::Stream stream, const SharedSum& sum) {
          static_cast<int64_t>(sum.begin), count);
 }
 
+union Word {
+  float number;
+  BFloat16 halves[2];
+};
+
+// A thread reads and writes the same places of the memory, so none overwrites what another needs.
+__global__ void pack(Word* words, int64_t half, int64_t count) {
+  for_elements(half, [&](int64_t i) {
+    const float first = words[i].number;
+    const float second = i + half < count ? words[i + half].number : 0.0f;
+    words[i].halves[0] = first;
+    words[i].halves[1] = second;
+  });
+}
+
+__global__ void unpack(Word* words, int64_t half, int64_t count) {
+  for_elements(half, [&](int64_t i) {
+    const BFloat16 first = words[i].halves[0], second = words[i].halves[1];
+    words[i].number = first;
+    if (i + half < count) words[i + half].number = second;
+  });
+}
+
 }  // namespace
+
+void launch_pack(ops::cuda::Stream stream, void* data, size_t count) {
+  const auto half = static_cast<int64_t>(packed_count(count) / 2);
+  LAUNCH(pack, grid_over(half), stream, static_cast<Word*>(data), half,
+         static_cast<int64_t>(count));
+}
+
+void launch_unpack(ops::cuda::Stream stream, void* data, size_t count) {
+  const auto half = static_cast<int64_t>(packed_count(count) / 2);
+  LAUNCH(unpack, grid_over(half), stream, static_cast<Word*>(data), half,
+         static_cast<int64_t>(count));
+}
 
 void launch_shared_sum(ops::cuda::Stream stream, const SharedSum& sum) {
   if (sum.begin >= sum.end) return;

@@ -14,11 +14,11 @@ namespace sardonyx::runtime {
 
 // Throws Error: "cuda:2": this machine has 1 CUDA device; no driver; this build has no CUDA.
 std::unique_ptr<Device> make_cuda_device(int index);
-// How the replicas on CUDA devices take part in the sums of `group`: on the device where all are on
-// one, through host memory else. One per device; null for those on the CPU. Devices and group
+// How the replicas on CUDA devices take part in the sums of `group`: in device memory where all are
+// on one device, by NCCL where each has its own, through host memory else. Devices and group
 // outlive them.
-std::vector<std::unique_ptr<DeviceLink>> link_cuda_devices(
-    const std::vector<std::unique_ptr<Device>>& devices, LocalGroup& group);
+DeviceLinks link_cuda_devices(const std::vector<std::unique_ptr<Device>>& devices,
+                              LocalGroup& group);
 // Why there are none; "" when there are. For `sardonyx env` and for hints.
 std::string why_no_cuda();
 

@@ -6,6 +6,7 @@
 #include "graph/support/error.h"
 #include "runtime/devices/cuda.h"
 #include "runtime/devices/cuda_executor.h"
+#include "runtime/devices/waiting.h"
 
 namespace sardonyx::runtime {
 
@@ -50,16 +51,27 @@ void CudaDevice::reserve_states(size_t bytes) {
   if (states_.size() > 0) {
     cuda::copy_on_device(compute(), larger.data(), states_.data(), states_.size());
   }
-  cuda::synchronize(compute());
+  synchronize();
   states_ = std::move(larger);
 }
 
 void CudaDevice::reserve_arena(size_t bytes) {
   if (bytes <= arena_.size()) return;
   enter();
-  cuda::synchronize(compute());
+  synchronize();
   arena_ = {};  // before the larger one: there may be no room for both
   arena_ = cuda::Memory(bytes);
+}
+
+void CudaDevice::synchronize() const {
+  if (!watch_) return cuda::synchronize(compute());
+  cuda::record(reached_.get(), compute());
+  synchronize(reached_.get());
+}
+
+void CudaDevice::synchronize(cuda::Event event) const {
+  if (!watch_) return cuda::synchronize(event);
+  for (const Polling polling; !cuda::done(event); polling.pause()) watch_();
 }
 
 void CudaDevice::upload(void* device, const void* host, size_t bytes) {
@@ -68,7 +80,7 @@ void CudaDevice::upload(void* device, const void* host, size_t bytes) {
     const size_t piece = std::min(bytes - at, staging_.size());
     copy_bytes(staging_.data(), static_cast<const std::byte*>(host) + at, piece);
     cuda::copy_to_device(compute(), static_cast<std::byte*>(device) + at, staging_.data(), piece);
-    cuda::synchronize(compute());
+    synchronize();
   }
 }
 
@@ -78,7 +90,7 @@ void CudaDevice::download(void* host, const void* device, size_t bytes) const {
     const size_t piece = std::min(bytes - at, staging_.size());
     cuda::copy_to_host(compute(), staging_.data(), static_cast<const std::byte*>(device) + at,
                        piece);
-    cuda::synchronize(compute());
+    synchronize();
     copy_bytes(static_cast<std::byte*>(host) + at, staging_.data(), piece);
   }
 }

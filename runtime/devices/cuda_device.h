@@ -4,6 +4,7 @@
 // call from another thread (saving, reading states) works too, one at a time.
 #pragma once
 
+#include <functional>
 #include <memory>
 
 #include "ops/core/cublas.h"
@@ -38,6 +39,12 @@ class CudaDevice final : public Device {
   ops::cuda::Stream compute() const { return compute_.get(); }
   std::byte* states() const { return states_.data(); }
   std::byte* arena() const { return arena_.data(); }
+  // Called again and again while the host waits for this device; throws when what the device itself
+  // waits for won't come. Empty: nobody, and the wait is CUDA's.
+  void set_watch(std::function<void()> watch) { watch_ = std::move(watch); }
+  // Return when the compute stream has done everything, or the event is done.
+  void synchronize() const;
+  void synchronize(ops::cuda::Event event) const;
   // Copies through pinned memory, piece by piece, behind everything on the compute stream; returns
   // when the bytes are there.
   void upload(void* device, const void* host, size_t bytes);
@@ -48,7 +55,9 @@ class CudaDevice final : public Device {
 
   int index_;
   ops::cuda::DeviceFacts facts_;
+  std::function<void()> watch_;
   ops::cuda::OwnedStream compute_;
+  ops::cuda::OwnedEvent reached_;  // recorded by who waits for the stream
   ops::cuda::PinnedMemory staging_;
   ops::cuda::Memory states_, arena_;
   std::unique_ptr<Libraries> handles_;

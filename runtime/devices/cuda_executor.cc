@@ -41,7 +41,7 @@ CudaExecutor::~CudaExecutor() {
   try {
     device_.enter();
     cuda::synchronize(copies_.get());
-    cuda::synchronize(device_.compute());
+    device_.synchronize();
   } catch (const std::exception&) {
     // The device is lost; who asks it next is told.
   }
@@ -80,7 +80,7 @@ void CudaExecutor::run(const RunArguments& arguments) {
 void CudaExecutor::copy_inputs(const RunArguments& arguments) {
   feed_ = (feed_ + 1) % feeds_.size();
   Feed& feed = feeds_[feed_];
-  if (feed.used) cuda::synchronize(feed.read.get());
+  if (feed.used) device_.synchronize(feed.read.get());
   for (size_t i = 0; i < plan_.inputs.size(); ++i) {
     copy_bytes(feed.host.data() + input_offsets_[i], arguments.inputs[i],
                plan_.inputs[i].type.bytes());
@@ -104,7 +104,7 @@ void CudaExecutor::run_step(const Step& step, const RunArguments& arguments) {
                [&] {
                  step.kernel->launch(context_);
                  // A recorder wants the time of this step, an observer its values.
-                 if (arguments.recorder != nullptr) cuda::synchronize(device_.compute());
+                 if (arguments.recorder != nullptr) device_.synchronize();
                });
   if (observer_) observe(step);
 }

@@ -17,9 +17,10 @@ std::unique_ptr<Device> make_cuda_device(int index) {
               index, why_no_cuda());
 }
 
-std::vector<std::unique_ptr<DeviceLink>> link_cuda_devices(
-    const std::vector<std::unique_ptr<Device>>& devices, LocalGroup&) {
-  return std::vector<std::unique_ptr<DeviceLink>>(devices.size());
+DeviceLinks link_cuda_devices(const std::vector<std::unique_ptr<Device>>& devices, LocalGroup&) {
+  DeviceLinks linked;
+  linked.links.resize(devices.size());
+  return linked;
 }
 
 }  // namespace sardonyx::runtime

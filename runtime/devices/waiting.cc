@@ -1,6 +1,6 @@
 #include "runtime/devices/waiting.h"
 
-#include <chrono>
+#include <thread>
 
 #include "runtime/devices/cores.h"
 
@@ -12,6 +12,8 @@ namespace {
 constexpr std::chrono::microseconds kPolling(50);
 // Between two looks at the clock.
 constexpr int kPolls = 32;
+// Longer than what a step of a small model takes: a sleep is late by some 50 us.
+constexpr std::chrono::milliseconds kAwake(10);
 
 void pause() {
 #if defined(__x86_64__)
@@ -41,6 +43,18 @@ void wait_for_change(const std::atomic<uint32_t>& value, uint32_t seen, Waiting 
   while (value.load(std::memory_order_acquire) == seen) {
     value.wait(seen, std::memory_order_acquire);
   }
+}
+
+void Polling::pause() const {
+  if (since_begin() < kAwake) {
+    std::this_thread::yield();
+  } else {
+    std::this_thread::sleep_for(kPolling);
+  }
+}
+
+std::chrono::steady_clock::duration Polling::since_begin() const {
+  return std::chrono::steady_clock::now() - begin_;
 }
 
 }  // namespace sardonyx::runtime

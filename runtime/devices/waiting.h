@@ -5,6 +5,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 
 namespace sardonyx::runtime {
@@ -16,5 +17,16 @@ Waiting waiting_of(int threads);
 
 // Returns when `value` no longer is `seen` (acquire). Who changes it must notify.
 void wait_for_change(const std::atomic<uint32_t>& value, uint32_t seen, Waiting waiting);
+
+// For who asks again and again something that can't notify, as a CUDA device: pause() lets others
+// run between two questions, and sleeps once the wait has been a long one.
+class Polling {
+ public:
+  void pause() const;
+  std::chrono::steady_clock::duration since_begin() const;
+
+ private:
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+};
 
 }  // namespace sardonyx::runtime

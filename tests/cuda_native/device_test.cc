@@ -1,6 +1,7 @@
 // The waist on a device that is there: every claim skips where none is.
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cmath>
 #include <numeric>
 #include <vector>
@@ -9,7 +10,7 @@
 #include "ops/core/cublas.h"
 #include "ops/core/cuda.h"
 #include "ops/core/cudnn.h"
-#include "runtime/collectives/nccl.h"
+#include "runtime/collectives/cuda_nccl.h"
 
 namespace sardonyx::testing {
 namespace {
@@ -201,6 +202,22 @@ TEST_F(OnDevice, rank_that_is_alone_keeps_its_sum) {
   communicator->all_reduce(memory.data(), 3, graph::DType::kFloat32, stream());
   while (communicator->poll() == nccl::State::kBusy) continue;
   EXPECT_EQ(download<float>(memory), (std::vector<float>{1, 2, 3}));
+}
+
+TEST_F(OnDevice, rank_that_is_alone_goes_through_either_wire_again_and_again) {
+  runtime::NcclRank rank(runtime::nccl::unique_id(), 0, 1, [] {});
+  rank.connect(std::chrono::minutes(1));
+  const cuda::Memory memory = upload(std::vector<float>{1, 259, 3});
+  const auto pass = [&](graph::DType wire) {
+    rank.start_sum(memory.data(), 3, graph::DType::kFloat32, wire, stream());
+    rank.wait(memory.data(), stream());
+  };
+  pass(graph::DType::kFloat32);
+  EXPECT_EQ(download<float>(memory), (std::vector<float>{1, 259, 3}));
+  // 259 is no bfloat16.
+  for (int i = 0; i < 3; ++i) pass(graph::DType::kBFloat16);
+  rank.finish();
+  EXPECT_EQ(download<float>(memory), (std::vector<float>{1, 260, 3}));
 }
 
 }  // namespace
