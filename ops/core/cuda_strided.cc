@@ -36,6 +36,20 @@ void erase_at(std::vector<T>& values, size_t at) {
   values.erase(values.begin() + static_cast<std::ptrdiff_t>(at));
 }
 
+// 32 by 32, longer where the planes are narrow: a filter of nine taps fills a block, too.
+void cut_tiles(Tiles& tiles) {
+  constexpr int64_t kSide = 32;
+  if (tiles.width < kSide) {
+    tiles.tile_width = static_cast<int>(tiles.width);
+    tiles.tile_height =
+        static_cast<int>(std::min<int64_t>(tiles.height, Tiles::kMost / tiles.width - 1));
+    return;
+  }
+  tiles.tile_height = static_cast<int>(std::min(tiles.height, kSide));
+  const int64_t fits = Tiles::kMost / (tiles.tile_height | 1) / kSide * kSide;
+  tiles.tile_width = static_cast<int>(std::min(tiles.width, fits));
+}
+
 class CopyKernel final : public Kernel {
  public:
   CopyKernel(const StridedBox& box, DType dtype) : copy_(box, dtype) {}
@@ -92,6 +106,7 @@ bool DeviceCopy::set_tiles(const LoopNest& nest) {
       for (auto& strides : planes.strides) erase_at(strides, gone);
     }
     tiles_.planes = walk_of<2>(planes);
+    cut_tiles(tiles_);
     return true;
   }
   return false;

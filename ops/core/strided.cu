@@ -9,9 +9,6 @@ namespace sardonyx::ops::cuda {
 
 namespace {
 
-constexpr int kTile = 32;  // also the warp, so that a row of a tile is one access
-constexpr int kRows = kBlock / kTile;
-
 template <class F>
 void with_bytes(int bytes, const F& f) {
   if (bytes > 8) return f.template operator()<Pack<uint64_t, 2>>();
@@ -27,30 +24,34 @@ __global__ void copy_steps(Walk<2> walk, const T* src, T* dst) {
   });
 }
 
+__host__ __device__ inline int64_t tiles_over(int64_t size, int side) {
+  return (size + side - 1) / side;
+}
+
 template <class T>
 __global__ void copy_tiles(Tiles tiles, const T* src, T* dst) {
-  __shared__ T tile[kTile][kTile + 1];  // one more: no two rows begin in the same bank
-  const int64_t down = (tiles.height + kTile - 1) / kTile,
-                across = (tiles.width + kTile - 1) / kTile;
-  const int column = static_cast<int>(threadIdx.x) % kTile;
-  const int first_row = static_cast<int>(threadIdx.x) / kTile;
+  __shared__ T tile[Tiles::kMost];
+  const int64_t down = tiles_over(tiles.height, tiles.tile_height),
+                across = tiles_over(tiles.width, tiles.tile_width);
+  const int pitch = tiles.tile_height | 1;  // no two columns begin in the same bank
   for (int64_t at = blockIdx.x; at < tiles.planes.count * down * across; at += gridDim.x) {
-    const int64_t i = at / across % down * kTile, j = at % across * kTile;
+    const int64_t i = at / across % down * tiles.tile_height, j = at % across * tiles.tile_width;
     int64_t places[2];
     locate(tiles.planes, at / across / down, places);
     const T* from = src + places[0] + i + j * tiles.src_step;
     T* to = dst + places[1] + i * tiles.dst_step + j;
+    const int64_t left = tiles.height - i, right = tiles.width - j;
+    const int rows = static_cast<int>(left < tiles.tile_height ? left : tiles.tile_height);
+    const int columns = static_cast<int>(right < tiles.tile_width ? right : tiles.tile_width);
     __syncthreads();  // the tile before may still be read
-    for (int row = first_row; row < kTile; row += kRows) {
-      if (i + column < tiles.height && j + row < tiles.width) {
-        tile[row][column] = from[column + row * tiles.src_step];
-      }
+    for (int k = static_cast<int>(threadIdx.x); k < rows * columns; k += kBlock) {
+      const int row = k % rows, column = k / rows;
+      tile[column * pitch + row] = from[row + column * tiles.src_step];
     }
     __syncthreads();
-    for (int row = first_row; row < kTile; row += kRows) {
-      if (i + row < tiles.height && j + column < tiles.width) {
-        to[row * tiles.dst_step + column] = tile[column][row];
-      }
+    for (int k = static_cast<int>(threadIdx.x); k < rows * columns; k += kBlock) {
+      const int row = k / columns, column = k % columns;
+      to[row * tiles.dst_step + column] = tile[column * pitch + row];
     }
   }
 }
@@ -71,9 +72,9 @@ void launch_steps(Stream stream, int bytes, const Walk<2>& walk, const void* src
 }
 
 void launch_tiles(Stream stream, int bytes, const Tiles& tiles, const void* src, void* dst) {
-  const int64_t down = (tiles.height + kTile - 1) / kTile,
-                across = (tiles.width + kTile - 1) / kTile;
-  const int64_t count = tiles.planes.count * down * across;
+  if (tiles.height * tiles.width == 0) return;
+  const int64_t count = tiles.planes.count * tiles_over(tiles.height, tiles.tile_height) *
+                        tiles_over(tiles.width, tiles.tile_width);
   if (count == 0) return;
   with_bytes(bytes, [&]<class T>() {
     LAUNCH((copy_tiles<T>), grid_over(count * kBlock), stream, tiles, static_cast<const T*>(src),
