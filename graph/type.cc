@@ -206,6 +206,12 @@ int64_t TensorType::physical_numel() const {
   return checked_numel(stored);
 }
 
+bool TensorType::one_channel_or_cell() const {
+  const std::vector<int64_t> sizes = shape();
+  const auto cells = std::count_if(sizes.begin() + 2, sizes.end(), [](int64_t n) { return n > 1; });
+  return sizes.at(1) == 1 || cells == 0;
+}
+
 size_t TensorType::bytes() const {
   const int64_t elements = physical_numel();
   const size_t size = dtype_size(dtype);

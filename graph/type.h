@@ -114,6 +114,9 @@ struct TensorType {
   // Elements and bytes as stored: blocked axes are rounded up to whole blocks.
   int64_t physical_numel() const;
   size_t bytes() const;
+  // Plain or with channels last are the same bytes: there is one channel, or one cell in each.
+  // CHECK: is_static().
+  bool one_channel_or_cell() const;
   // "float[N:60,1,28,28]@n16"; "float" when unranked.
   std::string str() const;
   // Same element type, same numbers of elements along each axis (symbols aside), same layout. Axes

@@ -1,13 +1,14 @@
-// assign_layouts: inside blocked regions values may lie in lanes of 16 images; the changes are
-// Reorder nodes.
+// assign_layouts: values of a region may lie in the inner layout of its device (InnerLayout); the
+// changes are Reorder nodes, or Relabel where the bytes are the same.
 //
-// A node with a lanes kernel gets lanes; an element-wise node (kSameAll) takes what its first
-// operand has; all others, and everything that crosses a region's border, are plain.
+// A node with a kernel for the inner layout gets it, unless a kernel of plain operands is said to
+// be faster; an element-wise node (kSameAll) takes what its first operand has; all others, and
+// everything that crosses a region's border, are plain. The CPU has lanes in blocked regions, CUDA
+// channels last in whole batches.
 #include <map>
 #include <unordered_set>
 
 #include "graph/names.h"
-#include "ops/core/lane_shapes.h"
 #include "ops/core/op_builder.h"
 #include "passes/lower.h"
 #include "passes/node_facts.h"
@@ -22,32 +23,42 @@ using graph::Layout;
 using graph::Node;
 using graph::Value;
 
-enum class Wish : uint8_t { kPlain, kLanes, kFollow };
+enum class Wish : uint8_t { kPlain, kInner, kFollow };
 
 Wish wish_of(const ops::KernelDef& kernel) {
-  if (kernel.layouts == ops::Layouts::kLanes) return Wish::kLanes;
-  return kernel.layouts == ops::Layouts::kSameAll ? Wish::kFollow : Wish::kPlain;
+  switch (kernel.layouts) {
+    case ops::Layouts::kLanes:
+    case ops::Layouts::kChannelsLast:
+      return Wish::kInner;
+    case ops::Layouts::kSameAll:
+      return Wish::kFollow;
+    default:
+      return Wish::kPlain;
+  }
 }
 
-Wish wish_of(const Graph& graph, const Node& node, int64_t rows, const ops::KernelDef* asked) {
-  if (ops::OpRegistry::get().at(node).view) return Wish::kFollow;
-  const ops::KernelRequest lanes = request_in_lanes(graph, node, rows);
-  if (asked != nullptr && asked->layouts == ops::Layouts::kPlain) return Wish::kPlain;
-  if (asked != nullptr && !ops::declines(*asked, lanes)) return wish_of(*asked);
-  for (const ops::KernelDef* kernel : ops::KernelRegistry::get().find(node.domain, node.op)) {
-    if (ops::declines(*kernel, lanes)) continue;
-    if (wish_of(*kernel) != Wish::kPlain) return wish_of(*kernel);
+using Kernels = std::vector<const ops::KernelDef*>;  // the fastest first
+
+// Whether a kernel of plain operands is faster. Not asked of lanes, which make a region local.
+bool is_outrun(const ops::KernelDef& kernel, const Kernels& kernels,
+               const ops::KernelRequest& plain) {
+  if (kernel.layouts != ops::Layouts::kChannelsLast) return false;
+  for (const ops::KernelDef* other : kernels) {
+    if (other->speed <= kernel.speed) return false;
+    if (!ops::declines(*other, plain)) return true;
   }
-  return Wish::kPlain;
+  return false;
 }
 
 class LayoutAssigner {
  public:
   // `behind`: the first node after the region, nullptr when it is the last.
-  LayoutAssigner(Lowering& lowering, const PassContext& context, RegionSpec& region, Node* behind)
+  LayoutAssigner(Lowering& lowering, const PassContext& context, InnerLayout inner,
+                 RegionSpec& region, Node* behind)
       : lowering_(lowering),
         context_(context),
         graph_(*lowering.graph),
+        layout_(inner),
         region_(region),
         behind_(behind) {}
 
@@ -62,46 +73,77 @@ class LayoutAssigner {
 
  private:
   void visit(Node* node, Node* next) {
-    const ops::KernelDef* asked = asked_kernel(*node, lowering_.keys[node], context_);
-    Wish wish = wish_of(graph_, *node, region_.block_rows, asked);
-    if (wish == Wish::kFollow) wish = first_operand_in_lanes(*node) ? Wish::kLanes : Wish::kPlain;
-    const bool lanes = wish == Wish::kLanes;
+    Wish wish = wish_of_node(*node);
+    if (wish == Wish::kFollow) wish = first_operand_is_inner(*node) ? Wish::kInner : Wish::kPlain;
+    const bool inner = wish == Wish::kInner;
     for (int i = 0; i < node->num_inputs(); ++i) {
       Value* value = node->input(i);
-      if (!ops::carries_batch(graph_, value)) continue;
-      if (in_lanes(value) != lanes) graph_.set_input(node, i, reordered(value, lanes, node));
+      if (!may_lie(graph_, value, layout_)) continue;
+      if (is_inner(value) != inner) graph_.set_input(node, i, reordered(value, inner, node));
     }
     order_.push_back(node);
-    if (!lanes) return;
+    if (!inner) return;
     for (Value* value : node->outputs()) {
-      if (!ops::carries_batch(graph_, value)) continue;
-      value->type.layout = Layout::lanes(16);
+      if (!may_lie(graph_, value, layout_)) continue;
+      value->type.layout = layout_of(layout_, value->type.rank());
       if (leaves_region(value)) publish(value, next);
     }
   }
 
-  bool first_operand_in_lanes(const Node& node) const {
+  Wish wish_of_node(const Node& node) const {
+    if (ops::OpRegistry::get().at(node).view) return wish_of_view(node);
+    const ops::KernelRequest inner =
+        on_target(request_in(graph_, node, region_.block_rows, layout_), context_);
+    const ops::KernelDef* asked = asked_kernel(node, lowering_.keys[&node], context_);
+    if (asked != nullptr && asked->layouts == ops::Layouts::kPlain) return Wish::kPlain;
+    if (asked != nullptr && !ops::declines(*asked, inner)) return wish_of(*asked);
+    const Kernels kernels =
+        ops::KernelRegistry::get(context_.target->device()).find(node.domain, node.op);
+    for (const ops::KernelDef* kernel : kernels) {
+      if (wish_of(*kernel) == Wish::kPlain || ops::declines(*kernel, inner)) continue;
+      const ops::KernelRequest plain =
+          on_target(request_for(graph_, node, region_.block_rows), context_);
+      return is_outrun(*kernel, kernels, plain) ? Wish::kPlain : wish_of(*kernel);
+    }
+    return Wish::kPlain;
+  }
+
+  // Lanes stay innermost under another shape; channels don't.
+  Wish wish_of_view(const Node& node) const {
+    if (layout_ == InnerLayout::kLanes) return Wish::kFollow;
+    const bool same_shape = node.input(0)->type.dims == node.output(0)->type.dims;
+    return same_shape ? Wish::kFollow : Wish::kPlain;
+  }
+
+  bool first_operand_is_inner(const Node& node) const {
     for (const Value* value : node.inputs()) {
-      if (ops::carries_batch(graph_, value)) return in_lanes(value);
+      if (may_lie(graph_, value, layout_)) return is_inner(value);
     }
     return false;
   }
 
-  static bool in_lanes(const Value* value) { return ops::lanes::in_lanes(value->type); }
+  static bool is_inner(const Value* value) { return !value->type.layout.plain(); }
 
-  Value* reordered(Value* value, bool lanes, Node* before) {
-    auto [it, fresh] = reordered_.try_emplace({value, lanes}, nullptr);
-    if (fresh) it->second = reorder(value, lanes, before);
+  Value* reordered(Value* value, bool inner, Node* before) {
+    auto [it, fresh] = reordered_.try_emplace({value, inner}, nullptr);
+    if (fresh) it->second = reorder(value, inner, before);
     return it->second;
   }
 
-  Value* reorder(Value* value, bool lanes, Node* before) {
+  Value* reorder(Value* value, bool inner, Node* before) {
     ops::OpBuilder b(graph_, before);
-    Value* result = b.own("Reorder", {value}, {{"to", std::string(lanes ? "n16" : "plain")}},
-                          value->name + (lanes ? "@n16" : "@plain"));
+    const bool same_bytes =
+        layout_ == InnerLayout::kChannelsLast && value->type.one_channel_or_cell();
+    const std::string to = inner ? inner_name() : "plain";
+    Value* result =
+        b.own(same_bytes ? "Relabel" : "Reorder", {value}, {{"to", to}}, value->name + "@" + to);
     order_.push_back(result->producer);
     inside_.insert(result->producer);
     return result;
+  }
+
+  std::string inner_name() const {
+    return layout_ == InnerLayout::kLanes ? "n16" : "channels_last";
   }
 
   bool leaves_region(const Value* value) const {
@@ -123,7 +165,7 @@ class LayoutAssigner {
     if (graph_.is_output(value)) {
       // Who asks for the output knows its name.
       const std::string name = value->name;
-      graph_.rename(value, graph::fresh_name(graph_, name + "@n16"));
+      graph_.rename(value, graph::fresh_name(graph_, name + "@" + inner_name()));
       graph_.rename(plain, name);
     }
     for (size_t i = 0; i < graph_.outputs().size(); ++i) {
@@ -139,6 +181,7 @@ class LayoutAssigner {
   Lowering& lowering_;
   const PassContext& context_;
   Graph& graph_;
+  InnerLayout layout_;
   RegionSpec& region_;
   Node* behind_;
   std::vector<Node*> order_;
@@ -146,18 +189,30 @@ class LayoutAssigner {
   std::map<std::pair<Value*, bool>, Value*> reordered_;
 };
 
+bool has_lanes(const RegionSpec& region, const PipelineOptions& options) {
+  if (options.lanes == 0) return false;
+  const bool everywhere = options.lanes == 16;
+  return region.block_rows > 0 ? region.block_rows % 16 == 0 : everywhere;
+}
+
+bool has_channels_last(const RegionSpec& region, const PipelineOptions& options) {
+  if (region.block_rows > 0) return false;
+  if (options.channels != ChannelOrder::kByPrecision)
+    return options.channels == ChannelOrder::kLast;
+  return options.precision != Precision::kAsStored;
+}
+
 }  // namespace
 
 void assign_layouts(Lowering& lowering, const PassContext& context) {
-  if (context.options.lanes == 0 || context.target->device() != ops::Device::kCpu) return;
-  const bool everywhere = context.options.lanes == 16;
+  const bool cuda = context.target->device() == ops::Device::kCuda;
+  const InnerLayout inner = cuda ? InnerLayout::kChannelsLast : InnerLayout::kLanes;
   for (size_t i = 0; i < lowering.regions.size(); ++i) {
     RegionSpec& region = lowering.regions[i];
-    const bool blocked = region.block_rows > 0 && region.block_rows % 16 == 0;
-    if (!blocked && !(everywhere && region.block_rows == 0)) continue;
+    if (!(cuda ? has_channels_last : has_lanes)(region, context.options)) continue;
     Node* behind =
         i + 1 < lowering.regions.size() ? lowering.regions[i + 1].nodes.front() : nullptr;
-    LayoutAssigner(lowering, context, region, behind).run();
+    LayoutAssigner(lowering, context, inner, region, behind).run();
   }
 }
 

@@ -31,10 +31,16 @@ void regions_stage(Lowering& lowering, const PassContext& context, StateTable&) 
   form_regions(lowering, context);
 }
 
+// Views move nothing.
+int64_t nodes_that_run(const graph::Graph& graph) {
+  return std::ranges::count_if(
+      graph.nodes(), [](const graph::Node& node) { return !ops::OpRegistry::get().at(node).view; });
+}
+
 void layouts_stage(Lowering& lowering, const PassContext& context, StateTable&) {
-  const size_t nodes = lowering.graph->nodes().size();
+  const int64_t nodes = nodes_that_run(*lowering.graph);
   assign_layouts(lowering, context);
-  const size_t reorders = lowering.graph->nodes().size() - nodes;
+  const int64_t reorders = nodes_that_run(*lowering.graph) - nodes;
   if (reorders == 0) return;
   lowering.remarks.push_back(fmt::format("{} Reorder nodes between layouts", reorders));
 }

@@ -128,7 +128,7 @@ bool lanes_pay(const Graph& graph, int64_t rows) {
   for (const Node& node : graph.nodes()) {
     const ops::OpDef& op = ops::OpRegistry::get().at(node);
     if (!op.flops || !couples_no_rows(graph, node)) continue;
-    const ops::KernelRequest request = request_in_lanes(graph, node, rows);
+    const ops::KernelRequest request = request_in(graph, node, rows, InnerLayout::kLanes);
     const double flops = op.flops(request);
     plain += flops;
     lanes += flops / lanes_gain(node, request);

@@ -40,12 +40,22 @@ ops::KernelRequest on_target(ops::KernelRequest request, const PassContext& cont
   return request;
 }
 
-ops::KernelRequest request_in_lanes(const graph::Graph& graph, const graph::Node& node,
-                                    int64_t rows) {
+bool may_lie(const graph::Graph& graph, const Value* value, InnerLayout inner) {
+  return ops::carries_batch(graph, value) &&
+         (inner == InnerLayout::kLanes || value->type.rank() >= 3);
+}
+
+graph::Layout layout_of(InnerLayout inner, int rank) {
+  return inner == InnerLayout::kLanes ? graph::Layout::lanes(16)
+                                      : graph::Layout::channels_last(rank);
+}
+
+ops::KernelRequest request_in(const graph::Graph& graph, const graph::Node& node, int64_t rows,
+                              InnerLayout inner) {
   ops::KernelRequest request = request_for(graph, node, rows);
   const auto put = [&](const Value* value, TensorType& type) {
-    if (ops::carries_batch(graph, value) && type.dtype != graph::DType::kUndefined) {
-      type.layout = graph::Layout::lanes(16);
+    if (may_lie(graph, value, inner) && type.dtype != graph::DType::kUndefined) {
+      type.layout = layout_of(inner, type.rank());
     }
   };
   for (int i = 0; i < node.num_inputs(); ++i) put(node.input(i), request.in[i]);

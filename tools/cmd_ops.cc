@@ -61,6 +61,8 @@ const char* layouts_name(ops::Layouts layouts) {
       return "any, all alike";
     case ops::Layouts::kLanes:
       return "image lanes";
+    case ops::Layouts::kChannelsLast:
+      return "channels last";
     case ops::Layouts::kAny:
       return "any";
   }

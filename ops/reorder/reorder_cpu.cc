@@ -1,14 +1,42 @@
 // Reorder between rows of images and lanes of 16 images, threads over blocks of images. Float and
-// double turn at vector width (ops/core/lanes.h); other types are moved element by element.
+// double turn at vector width (ops/core/lanes.h); other types are moved element by element. Between
+// plain and channels last it is a strided copy.
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "ops/core/kernel.h"
 #include "ops/core/lane_shapes.h"
 #include "ops/core/refusals.h"
 #include "ops/registry.h"
+#include "ops/reorder/reorder.h"
 
 namespace sardonyx::ops {
+
+bool is_order_change(const KernelRequest& request) {
+  const auto ordered = [](const TensorType& type) {
+    return type.layout.plain() || type.layout.channels_last();
+  };
+  return ordered(request.in[0]) && ordered(request.out[0]);
+}
+
+StridedBox order_box(const KernelRequest& request) {
+  const std::vector<int64_t> shape = request.in_shape(0);
+  const int64_t channels = shape.size() > 1 ? shape[1] : 1;
+  int64_t cells = 1;
+  for (size_t axis = 2; axis < shape.size(); ++axis) cells *= shape[axis];
+  // Steps from image to image, cell to cell, channel to channel.
+  const auto steps = [&](const TensorType& type) {
+    const bool last = type.layout.channels_last();
+    return std::vector<int64_t>{channels * cells, last ? channels : 1, last ? 1 : cells};
+  };
+  StridedBox box{{shape.at(0), cells, channels}, steps(request.in[0]), steps(request.out[0])};
+  // What is dense in y is the innermost axis.
+  if (box.dst[1] == 1) {
+    for (auto* values : {&box.dims, &box.src, &box.dst}) std::swap((*values)[1], (*values)[2]);
+  }
+  return box;
+}
 
 namespace {
 
@@ -88,6 +116,10 @@ void copy(const TensorType& type, CpuContext& context) {
 void reorder(const KernelRequest& request, CpuContext& context) {
   const TensorType& x = request.in[0];
   const TensorType& y = request.out[0];
+  if (is_order_change(request)) {
+    const StridedCopy turn(order_box(request), x.dtype);
+    return turn.run(*context.pool, context.inputs[0], context.outputs[0]);
+  }
   if (x.layout.lane_count() == y.layout.lane_count()) return copy(y, context);
   const Shape shape(x);
   const Direction direction =
@@ -105,7 +137,7 @@ void reorder(const KernelRequest& request, CpuContext& context) {
   dispatch_size(x.dtype, [&]<class T>() { turn_any<T>(direction, shape, clear, context); });
 }
 
-bool known(const TensorType& type) {
+bool has_lanes_or_none(const TensorType& type) {
   return type.layout.plain() || type.layout.lane_count() == kLanes;
 }
 
@@ -117,9 +149,10 @@ void register_reorder_cpu(KernelRegistry& kernels) {
   kernel.op = "Reorder";
   kernel.name = "reorder.ref";
   kernel.layouts = Layouts::kAny;
-  kernel.declines = {{"knows plain and lanes of 16 images only",
+  kernel.declines = {{"knows plain against lanes of 16 images or channels last only",
                       [](const KernelRequest& request) {
-                        return !known(request.in[0]) || !known(request.out[0]);
+                        return !is_order_change(request) && !(has_lanes_or_none(request.in[0]) &&
+                                                              has_lanes_or_none(request.out[0]));
                       }},
                      unless_sized()};
   kernel.create = simple_kernel(reorder);

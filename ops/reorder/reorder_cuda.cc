@@ -1,18 +1,10 @@
-// The CUDA kernel: between plain layouts a copy. Lanes of images are the CPU's.
-#include "ops/core/cuda_context.h"
-#include "ops/core/kernel.h"
+// The CUDA kernel: one strided copy, channels and cells change places through tiles. Lanes of
+// images are the CPU's.
+#include "ops/core/cuda_strided.h"
+#include "ops/core/refusals.h"
+#include "ops/reorder/reorder.h"
 
 namespace sardonyx::ops {
-
-namespace {
-
-void copy(const KernelRequest& request, CudaContext& context) {
-  const size_t bytes = request.out[0].bytes();
-  if (bytes == 0) return;
-  cuda::copy_on_device(context.stream, context.outputs[0], context.inputs[0], bytes);
-}
-
-}  // namespace
 
 void register_reorder_cuda(KernelRegistry& kernels) {
   KernelDef def;
@@ -20,7 +12,11 @@ void register_reorder_cuda(KernelRegistry& kernels) {
   def.op = "Reorder";
   def.name = "reorder.cuda";
   def.device = Device::kCuda;
-  def.create = simple_launch(copy);
+  def.layouts = Layouts::kAny;
+  def.declines = {{"knows plain and channels last only",
+                   [](const KernelRequest& request) { return !is_order_change(request); }},
+                  unless_sized()};
+  def.create = cuda::device_copy_kernel(order_box);
   kernels.add(std::move(def));
 }
 

@@ -154,7 +154,7 @@ TEST(CudaReorder, between_plain_layouts_is_a_copy) {
                         .op = "Reorder",
                         .inputs = {random({3, 4})},
                         .attributes = {{"to", std::string("n16")}}};
-  EXPECT_EQ(cuda_refusal(lanes, "reorder.cuda"), "takes plain layouts only");
+  EXPECT_EQ(cuda_refusal(lanes, "reorder.cuda"), "knows plain and channels last only");
 }
 
 TEST(CudaCast, every_pair_of_types) {

@@ -1,4 +1,5 @@
-// Reorder: bytes in the right place, padding lanes untouched or never read.
+// Reorder: bytes in the right place, padding lanes untouched or never read. Relabel: only where the
+// bytes stay.
 #include <gtest/gtest.h>
 
 #include "ops/core/infer.h"
@@ -12,10 +13,9 @@ namespace {
 using ops::Value;
 
 struct Reorder {
-  Reorder(graph::TensorType type, const char* to) {
+  Reorder(graph::TensorType type, const char* to, const char* op = "Reorder") {
     ops::OpBuilder b(graph);
-    node = b.own("Reorder", {graph.add_input("x", std::move(type))}, {{"to", std::string(to)}})
-               ->producer;
+    node = b.own(op, {graph.add_input("x", std::move(type))}, {{"to", std::string(to)}})->producer;
     request = ops::KernelRequest::of(*node);
   }
   const ops::KernelDef& kernel() const {
@@ -85,6 +85,36 @@ TEST(Reorder, keeps_every_value_in_every_type) {
   }
 }
 
+graph::TensorType with_channels_last(graph::TensorType type) {
+  type.layout = graph::Layout::channels_last(type.rank());
+  return type;
+}
+
+TEST(Reorder, puts_channels_last_and_back) {
+  const Reorder last(graph::TensorType(DType::kInt32, {2, 3, 2}), "channels_last");
+  const Reorder plain(with_channels_last(last.node->input(0)->type), "plain");
+  EXPECT_EQ(last.node->output(0)->type.str(), "int32[2,3,2]@021");
+  std::vector<int32_t> x(12), y(12), back(12);
+  for (int i = 0; i < 12; ++i) x[i] = i;
+  ops::SerialPool pool;
+  ops::CpuContext context;
+  context.pool = &pool;
+  context.inputs = {x.data()};
+  context.outputs = {y.data()};
+  last.kernel().create(last.request)->run(context);
+  EXPECT_EQ(y, (std::vector<int32_t>{0, 2, 4, 1, 3, 5, 6, 8, 10, 7, 9, 11}));
+  context.inputs = {y.data()};
+  context.outputs = {back.data()};
+  plain.kernel().create(plain.request)->run(context);
+  EXPECT_EQ(back, x);
+}
+
+TEST(Reorder, refuses_to_go_from_lanes_to_channels_last) {
+  const Reorder r(in_lanes(graph::TensorType(DType::kFloat32, {16, 2, 2})), "channels_last");
+  EXPECT_EQ(ops::declines(r.kernel(), r.request),
+            "knows plain against lanes of 16 images or channels last only");
+}
+
 TEST(Reorder, to_its_own_layout_copies) {
   const Tensor x = random_tensor(DType::kFloat32, {5, 3});
   const Reorder plain(x.type(), "plain"), lanes(in_lanes(x.type()), "n16");
@@ -101,25 +131,54 @@ TEST(Reorder, reorder_r1_rejects_unknown_layouts) {
   EXPECT_NE(infer_error(c).find("R1: to is 'c16'"), std::string::npos) << infer_error(c);
 }
 
-TEST(Reorder, reorder_r2_rejects_scalars) {
-  const OpCase c = {.domain = ops::kDomain,
-                    .op = "Reorder",
-                    .inputs = {random({})},
-                    .attributes = {{"to", std::string("n16")}}};
-  EXPECT_NE(infer_error(c).find("R2"), std::string::npos) << infer_error(c);
+TEST(Reorder, reorder_r2_rejects_too_few_axes) {
+  OpCase c = {.domain = ops::kDomain,
+              .op = "Reorder",
+              .inputs = {random({})},
+              .attributes = {{"to", std::string("n16")}}};
+  EXPECT_NE(infer_error(c).find("R2: x is a scalar"), std::string::npos) << infer_error(c);
+  c.inputs = {random({2, 3})};
+  c.attributes["to"] = std::string("channels_last");
+  EXPECT_NE(infer_error(c).find("R2: x has no axes behind"), std::string::npos) << infer_error(c);
+}
+
+graph::TensorType type_of_gradient(Reorder& r) {
+  ops::OpBuilder b(r.graph);
+  Value* dy = r.graph.add_input("dy", r.node->output(0)->type);
+  ops::GradientContext context(*r.node, b, {dy}, {true});
+  ops::OpRegistry::get().find(*r.node)->gradient.rule(context);
+  return context.result()[0]->type;
 }
 
 TEST(Reorder, gradient_goes_back) {
-  for (const char* to : {"n16", "plain"}) {
-    graph::TensorType type(DType::kFloat32, {graph::Dim(3, "N"), 2});
-    if (std::string(to) == "plain") type = in_lanes(type);
-    Reorder r(type, to);
-    ops::OpBuilder b(r.graph);
-    Value* dy = r.graph.add_input("dy", r.node->output(0)->type);
-    ops::GradientContext context(*r.node, b, {dy}, {true});
-    ops::OpRegistry::get().find(*r.node)->gradient.rule(context);
-    EXPECT_EQ(context.result()[0]->type, type);
+  const graph::TensorType type(DType::kFloat32, {graph::Dim(3, "N"), 2, 1});
+  for (const char* to : {"n16", "channels_last"}) {
+    Reorder r(type, to), back(r.node->output(0)->type, "plain");
+    EXPECT_EQ(type_of_gradient(r), type);
+    EXPECT_EQ(type_of_gradient(back), r.node->output(0)->type);
   }
+}
+
+TEST(Relabel, keeps_the_bytes_of_one_channel_or_one_cell) {
+  for (const std::vector<int64_t>& shape : {std::vector<int64_t>{4, 1, 3, 5}, {4, 7, 1, 1}}) {
+    Reorder r(graph::TensorType(DType::kFloat32, graph::to_dims(shape)), "channels_last",
+              "Relabel");
+    EXPECT_EQ(r.node->output(0)->type.layout.str(), "@0231");
+    EXPECT_EQ(type_of_gradient(r), r.node->input(0)->type);
+  }
+}
+
+TEST(Relabel, relabel_r3_rejects_what_would_move) {
+  const auto error = [](std::vector<int64_t> shape, const char* to) {
+    const std::string text = infer_error({.domain = ops::kDomain,
+                                          .op = "Relabel",
+                                          .inputs = {random(std::move(shape))},
+                                          .attributes = {{"to", std::string(to)}}});
+    return text.substr(0, text.find('\n'));
+  };
+  const std::string reason = "its bytes mean something else in another layout";
+  EXPECT_EQ(error({2, 2, 3}, "channels_last"), "R3: x is float[2,2,3]: " + reason);
+  EXPECT_EQ(error({2, 1, 3}, "n16"), "R3: x is float[2,1,3]: " + reason);
 }
 
 }  // namespace
