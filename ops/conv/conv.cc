@@ -325,6 +325,7 @@ OpDef conv_op() {
   op.flops = flops_of<ConvGeometry::forward>;
   op.parameter_slot = conv_slot;
   op.skips_unneeded = true;
+  op.narrow = Narrow::kProducts;
   return op;
 }
 

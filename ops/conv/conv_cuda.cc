@@ -1,6 +1,9 @@
 // Kernels conv.cuda_plain, which take every request with one to three spatial axes, and those of
-// ConvTranspose: the kernels of ConvGradData with the bias added behind them.
+// ConvTranspose: the kernels of ConvGradData with the bias added behind them. NAME_nhwc is NAME for
+// activations with channels last; filters lie plain either way.
 #include "ops/conv/conv_cuda.h"
+
+#include <algorithm>
 
 #include "ops/conv/conv.h"
 #include "ops/core/cuda_context.h"
@@ -15,8 +18,8 @@ using conv::PlainShape;
 using cuda::ChannelCells;
 using cuda::Write;
 
-PlainShape plain_shape(const ConvGeometry& g) {
-  PlainShape shape{g.batch, g.channels, g.outputs, g.groups, {}};
+PlainShape plain_shape(const ConvGeometry& g, conv::Order order) {
+  PlainShape shape{g.batch, g.channels, g.outputs, g.groups, {}, order};
   const int missing = PlainShape::kAxes - g.window.axes();
   for (int i = 0; i < g.window.axes(); ++i) {
     shape.axis[missing + i] = {g.window.in[i],     g.window.kernel[i],   g.window.out[i],
@@ -48,8 +51,8 @@ void grad_filter(const PlainShape& shape, DType dtype, CudaContext& context) {
 
 class PlainKernel final : public Kernel {
  public:
-  PlainKernel(const ConvGeometry& geometry, DType dtype, Body body)
-      : shape_(plain_shape(geometry)), dtype_(dtype), body_(body) {}
+  PlainKernel(const PlainShape& shape, DType dtype, Body body)
+      : shape_(shape), dtype_(dtype), body_(body) {}
   void launch(CudaContext& context) const override { body_(shape_, dtype_, context); }
 
  private:
@@ -66,7 +69,9 @@ class BiasKernel final : public Kernel {
     const std::vector<int64_t> shape = request.in_shape(0);
     int64_t cells = 1;
     for (size_t i = 2; i < shape.size(); ++i) cells *= shape[i];
-    cells_ = ChannelCells::dense(shape[0], shape[1], cells);
+    cells_ = conv::order_of(request) == conv::Order::kChannelsLast
+                 ? ChannelCells::dense(shape[0] * cells, shape[1], 1)
+                 : ChannelCells::dense(shape[0], shape[1], cells);
   }
   size_t workspace_bytes() const override { return cuda::sum_workspace(cells_); }
   void launch(CudaContext& context) const override {
@@ -91,11 +96,9 @@ class Transposed final : public Kernel {
     CudaContext inner = context;
     inner.inputs = {context.inputs.at(1), context.inputs.at(0)};
     data_->launch(inner);
-    const void* b = context.in<void>(2);
-    if (b == nullptr || y_.numel() == 0) return;
-    const int64_t channels = y_.dims[1].value;
-    cuda::add_per_channel(context.stream, y_.dtype, y_.numel(), channels,
-                          y_.numel() / (y_.dims[0].value * channels), b, context.out<void>(0));
+    if (const void* b = context.in<void>(2)) {
+      conv::launch_bias(context.stream, y_, b, context.out<void>(0));
+    }
   }
 
  private:
@@ -116,7 +119,7 @@ KernelDef define(const char* domain, const char* op) {
   def.name = "conv.cuda_plain";
   def.device = Device::kCuda;
   def.speed = Speed::kPlain;
-  def.declines = {unless_float(), beyond_axes(PlainShape::kAxes)};
+  def.declines = {unless_stored_float(), beyond_axes(PlainShape::kAxes)};
   return def;
 }
 
@@ -124,25 +127,51 @@ KernelDef plain(const char* domain, const char* op, ConvGeometry (*decode)(const
                 Body body) {
   KernelDef def = define(domain, op);
   def.create = [=](const KernelRequest& request) {
-    return std::make_unique<PlainKernel>(decode(request), request.out[0].dtype, body);
+    const PlainShape shape = plain_shape(decode(request), conv::order_of(request));
+    return std::make_unique<PlainKernel>(shape, request.out[0].dtype, body);
   };
   return def;
 }
 
 }  // namespace
 
+namespace conv {
+
+Order order_of(const KernelRequest& request) {
+  const auto last = [](const TensorType& type) { return type.layout.channels_last(); };
+  const bool any = std::ranges::any_of(request.in, last) || std::ranges::any_of(request.out, last);
+  return any ? Order::kChannelsLast : Order::kChannelsFirst;
+}
+
+void add_for_both_orders(KernelRegistry& kernels, KernelDef def) {
+  kernels.add(def);
+  def.name += "_nhwc";
+  def.layouts = Layouts::kChannelsLast;
+  kernels.add(std::move(def));
+}
+
+void launch_bias(cuda::Stream stream, const TensorType& y, const void* b, void* data) {
+  if (y.numel() == 0) return;
+  const int64_t channels = y.dims[1].value;
+  const int64_t inner = y.layout.channels_last() ? 1 : y.numel() / (y.dims[0].value * channels);
+  cuda::add_per_channel(stream, y.dtype, y.numel(), channels, inner, b, data);
+}
+
+}  // namespace conv
+
 void register_conv_cuda(KernelRegistry& kernels) {
-  kernels.add(plain("", "Conv", ConvGeometry::forward, forward));
-  kernels.add(plain(kDomain, "ConvGradData", ConvGeometry::grad_data, grad_data));
+  using conv::add_for_both_orders;
+  add_for_both_orders(kernels, plain("", "Conv", ConvGeometry::forward, forward));
+  add_for_both_orders(kernels, plain(kDomain, "ConvGradData", ConvGeometry::grad_data, grad_data));
   KernelDef filter = plain(kDomain, "ConvGradFilter", ConvGeometry::grad_filter, grad_filter);
   filter.accumulates = true;
-  kernels.add(std::move(filter));
+  add_for_both_orders(kernels, std::move(filter));
 
   KernelDef bias = define(kDomain, "ConvGradBias");
   bias.accumulates = true;
-  bias.declines = {unless_float()};
+  bias.declines = {unless_stored_float()};
   bias.create = [](const KernelRequest& request) { return std::make_unique<BiasKernel>(request); };
-  kernels.add(std::move(bias));
+  add_for_both_orders(kernels, std::move(bias));
 
   conv::register_conv_cudnn(kernels);
   std::vector<KernelDef> copies;

@@ -1,9 +1,16 @@
 // Kernels conv.cudnn: one plan of the library per pass and shape; what it refuses is declined. The
-// bias follows as a pass of its own, and a filter gradient that is to be added goes through the
-// workspace.
+// bias is part of the plan where cudnn_patterns.def says so, else a pass of its own, and a filter
+// gradient that is to be added goes through the workspace. With channels last (conv.cudnn_nhwc) the
+// library wants them last in filters, too: these are turned in the workspace, and stay plain for
+// everybody else.
+#include <algorithm>
+#include <optional>
+#include <string_view>
+
 #include "ops/conv/conv.h"
 #include "ops/conv/conv_cuda.h"
 #include "ops/core/cuda_context.h"
+#include "ops/core/cuda_strided.h"
 #include "ops/core/cudnn.h"
 #include "ops/core/refusals.h"
 
@@ -11,6 +18,7 @@ namespace sardonyx::ops::conv {
 
 namespace {
 
+using cudnn::Bias;
 using cudnn::Convolution;
 using cudnn::ConvolutionDesc;
 using cudnn::Pass;
@@ -36,11 +44,44 @@ int64_t end_pad(const Window& w, int axis) {
   return even ? w.pad_begin[axis] : std::max<int64_t>(w.pad_end[axis], 0);
 }
 
-ConvolutionDesc desc_of(const ConvGeometry& g, Pass pass, DType dtype) {
+// --- cudnn_patterns.def
+
+struct PatternEntry {
+  std::string_view pattern, arithmetic, sm_80, sm_90;
+};
+constexpr PatternEntry kPatterns[] = {
+#define CUDNN_PATTERN(pattern, arithmetic, sm_80, sm_90) {#pattern, #arithmetic, #sm_80, #sm_90},
+#include "ops/conv/cudnn_patterns.def"
+#undef CUDNN_PATTERN
+};
+
+std::string_view arithmetic_of(const ConvolutionDesc& desc) {
+  if (desc.dtype == DType::kBFloat16) return "bf16";
+  if (desc.dtype != DType::kFloat32) return "";
+  return desc.math == cudnn::Math::kTf32 ? "tf32" : "fp32";
+}
+
+// Whether every device of the table has a plan of the graph around this convolution.
+bool is_served(std::string_view pattern, const ConvolutionDesc& desc) {
+  const auto allows = [&](std::string_view served) {
+    const int64_t factor = served == "eights" ? 8 : served == "even" ? 2 : 1;
+    return served != "none" && desc.shape.c % factor == 0 && desc.shape.k % factor == 0;
+  };
+  return std::ranges::any_of(kPatterns, [&](const PatternEntry& entry) {
+    return entry.pattern == pattern && entry.arithmetic == arithmetic_of(desc) &&
+           allows(entry.sm_80) && allows(entry.sm_90);
+  });
+}
+
+}  // namespace
+
+ConvolutionDesc library_desc(const KernelRequest& request, Pass pass) {
+  const ConvGeometry g = geometry_of(request, pass);
   ConvolutionDesc desc;
   desc.pass = pass;
-  desc.dtype = dtype;
-  desc.order = cudnn::Order::kChannelsFirst;
+  desc.dtype = request.out[0].dtype;
+  desc.math = request.math;
+  desc.order = order_of(request);
   desc.shape.n = g.batch;
   desc.shape.c = g.channels;
   desc.shape.k = g.outputs;
@@ -54,14 +95,21 @@ ConvolutionDesc desc_of(const ConvGeometry& g, Pass pass, DType dtype) {
   }
   desc.shape.strides = g.window.stride;
   desc.shape.dilations = g.window.dilation;
+  const bool has_bias = pass == Pass::kForward && request.has_in(2);
+  if (has_bias && desc.order == Order::kChannelsLast && is_served("conv_bias", desc)) {
+    desc.bias = Bias::kPerOutput;
+  }
   return desc;
 }
+
+namespace {
 
 std::string key_of(const ConvolutionDesc& d) {
   const cudnn::ConvolutionShape& s = d.shape;
   std::string key =
-      fmt::format("conv {} {} {} {} {} {} {}", static_cast<int>(d.pass), graph::dtype_name(d.dtype),
-                  static_cast<int>(d.order), s.n, s.c, s.k, s.groups);
+      fmt::format("conv {} {} {} {} {} {} {} {} {}", static_cast<int>(d.pass),
+                  graph::dtype_name(d.dtype), static_cast<int>(d.math), static_cast<int>(d.order),
+                  static_cast<int>(d.bias), s.n, s.c, s.k, s.groups);
   for (const auto* sizes :
        {&s.in, &s.kernel, &s.out, &s.pads_begin, &s.pads_end, &s.strides, &s.dilations}) {
     key += graph::shape_str(*sizes);
@@ -69,53 +117,129 @@ std::string key_of(const ConvolutionDesc& d) {
   return key;
 }
 
-// Null where the library refuses.
-std::shared_ptr<const Convolution> plan_of(const KernelRequest& request, Pass pass) {
-  const ConvolutionDesc desc = desc_of(geometry_of(request, pass), pass, request.out[0].dtype);
-  return request.libraries->plans.find<Convolution>(
-      key_of(desc), [&] { return Convolution::make(request.libraries->cudnn, desc); });
+struct Planned {
+  std::shared_ptr<const Convolution> plan;  // null: the library refuses
+  Bias bias = Bias::kNone;                  // in the plan
+};
+
+Planned plan_of(const KernelRequest& request, Pass pass) {
+  ConvolutionDesc desc = library_desc(request, pass);
+  const auto find = [&] {
+    return request.libraries->plans.find<Convolution>(
+        key_of(desc), [&] { return Convolution::make(request.libraries->cudnn, desc); });
+  };
+  auto plan = find();
+  if (plan == nullptr && desc.bias != Bias::kNone) {
+    desc.bias = Bias::kNone;
+    plan = find();
+  }
+  return {std::move(plan), desc.bias};
 }
 
 size_t aligned(size_t bytes) { return (bytes + 255) / 256 * 256; }
 
-class LibraryKernel final : public Kernel {
+// From [K][channels][taps] to [K][taps][channels].
+StridedBox channels_last(int64_t k, int64_t channels, int64_t taps) {
+  const int64_t filter = channels * taps;
+  return {{k, taps, channels}, {filter, 1, taps}, {filter, channels, 1}};
+}
+// And back.
+StridedBox channels_second(int64_t k, int64_t channels, int64_t taps) {
+  return channels_last(k, taps, channels);
+}
+
+// A filter between the order in which it lies and that of the library. Nothing moves where both
+// are the same.
+class FilterTurn {
  public:
-  LibraryKernel(std::shared_ptr<const Convolution> plan, Pass pass, const KernelRequest& request)
-      : plan_(std::move(plan)), pass_(pass), out_(request.out[0]) {}
+  FilterTurn(const KernelRequest& request, Pass pass)
+      : FilterTurn(pass == Pass::kForward ? request.in[1]
+                   : pass == Pass::kData  ? request.in[0]
+                                          : request.out[0],
+                   order_of(request), pass) {}
 
-  size_t workspace_bytes() const override { return beside_bytes() + plan_->workspace_bytes(); }
-
-  void launch(CudaContext& context) const override {
-    auto* workspace = static_cast<std::byte*>(context.workspace);
-    void* out = context.accumulate ? workspace : context.out<void>(0);
-    const bool filter_first = pass_ == Pass::kData;  // (w, dy)
-    plan_->run(context.libraries->cudnn, context.stream, context.in<void>(filter_first ? 1 : 0),
-               context.in<void>(filter_first ? 0 : 1), out, workspace + beside_bytes());
-    if (context.accumulate) {
-      launch_add(context, out_.dtype, out_.numel(), out, context.out<void>(0));
-    }
-    if (pass_ == Pass::kForward && context.in<void>(2) != nullptr) add_bias(context);
+  bool moves() const { return copy_.has_value(); }
+  size_t bytes() const { return moves() ? aligned(bytes_) : 0; }
+  void launch(cuda::Stream stream, const void* from, void* to) const {
+    copy_->launch(stream, from, to);
   }
 
  private:
-  // What is to be added to the result.
+  FilterTurn(const TensorType& w, Order order, Pass pass) : bytes_(w.bytes()) {
+    const int64_t k = w.dims[0].value, channels = w.dims[1].value;
+    const int64_t taps = w.numel() / (k * channels);
+    if (order == Order::kChannelsFirst || channels == 1 || taps == 1) return;
+    copy_.emplace(pass == Pass::kFilter ? channels_second(k, channels, taps)
+                                        : channels_last(k, channels, taps),
+                  w.dtype);
+  }
+
+  size_t bytes_;
+  std::optional<cuda::DeviceCopy> copy_;
+};
+
+// Workspace: the turned filter, what is to be added to the result, that of the library.
+class LibraryKernel final : public Kernel {
+ public:
+  LibraryKernel(Planned planned, Pass pass, const KernelRequest& request)
+      : plan_(std::move(planned.plan)),
+        planned_bias_(planned.bias),
+        pass_(pass),
+        out_(request.out[0]),
+        turn_(request, pass) {}
+
+  size_t workspace_bytes() const override {
+    return turn_.bytes() + beside_bytes() + plan_->workspace_bytes();
+  }
+
+  void launch(CudaContext& context) const override {
+    if (pass_ == Pass::kFilter) return grad_filter(context);
+    const int filter = pass_ == Pass::kForward ? 1 : 0;
+    const void* w = context.in<void>(filter);
+    if (turn_.moves()) {
+      turn_.launch(context.stream, w, context.workspace);
+      w = context.workspace;
+    }
+    const void* bias = pass_ == Pass::kForward ? context.in<void>(2) : nullptr;
+    const bool in_plan = planned_bias_ == Bias::kPerOutput;
+    convolve(context, context.in<void>(1 - filter), w, in_plan ? bias : nullptr,
+             context.out<void>(0));
+    if (bias != nullptr && !in_plan) {
+      launch_bias(context.stream, out_, bias, context.out<void>(0));
+    }
+  }
+
+ private:
   size_t beside_bytes() const { return pass_ == Pass::kFilter ? aligned(out_.bytes()) : 0; }
 
-  void add_bias(CudaContext& context) const {
-    const int64_t outputs = out_.dims[1].value;
-    cuda::add_per_channel(context.stream, out_.dtype, out_.numel(), outputs,
-                          out_.numel() / (out_.dims[0].value * outputs), context.in<void>(2),
-                          context.out<void>(0));
+  void grad_filter(CudaContext& context) const {
+    auto* turned = static_cast<std::byte*>(context.workspace);
+    void* dw = context.accumulate ? turned + turn_.bytes() : context.out<void>(0);
+    convolve(context, context.in<void>(0), context.in<void>(1), nullptr,
+             turn_.moves() ? turned : dw);
+    if (turn_.moves()) turn_.launch(context.stream, turned, dw);
+    if (context.accumulate) {
+      launch_add(context, out_.dtype, out_.numel(), dw, context.out<void>(0));
+    }
+  }
+
+  void convolve(CudaContext& context, const void* a, const void* b, const void* bias,
+                void* out) const {
+    auto* workspace = static_cast<std::byte*>(context.workspace);
+    plan_->run(context.libraries->cudnn, context.stream, a, b, bias, out,
+               workspace + turn_.bytes() + beside_bytes());
   }
 
   std::shared_ptr<const Convolution> plan_;
+  Bias planned_bias_;
   Pass pass_;
   TensorType out_;
+  FilterTurn turn_;
 };
 
 Refusal unless_planned(Pass pass) {
   return {"takes what the library has an engine for", [pass](const KernelRequest& request) {
-            return request.libraries == nullptr || plan_of(request, pass) == nullptr;
+            return request.libraries == nullptr || plan_of(request, pass).plan == nullptr;
           }};
 }
 
@@ -127,11 +251,11 @@ KernelDef library(const char* domain, const char* op, Pass pass) {
   def.device = Device::kCuda;
   def.speed = Speed::kBest;
   def.accumulates = pass == Pass::kFilter;
-  def.declines = {unless_float(), needs_images(), unless_planned(pass)};
+  def.declines = {unless_stored_float(), needs_images(), unless_planned(pass)};
   def.create = [pass](const KernelRequest& request) {
-    auto plan = plan_of(request, pass);
-    CHECK(plan != nullptr, "{}: made from a plan that was refused", request.node->label());
-    return std::make_unique<LibraryKernel>(std::move(plan), pass, request);
+    Planned planned = plan_of(request, pass);
+    CHECK(planned.plan != nullptr, "{}: made from a plan that was refused", request.node->label());
+    return std::make_unique<LibraryKernel>(std::move(planned), pass, request);
   };
   return def;
 }
@@ -139,9 +263,9 @@ KernelDef library(const char* domain, const char* op, Pass pass) {
 }  // namespace
 
 void register_conv_cudnn(KernelRegistry& kernels) {
-  kernels.add(library("", "Conv", Pass::kForward));
-  kernels.add(library(kDomain, "ConvGradData", Pass::kData));
-  kernels.add(library(kDomain, "ConvGradFilter", Pass::kFilter));
+  add_for_both_orders(kernels, library("", "Conv", Pass::kForward));
+  add_for_both_orders(kernels, library(kDomain, "ConvGradData", Pass::kData));
+  add_for_both_orders(kernels, library(kDomain, "ConvGradFilter", Pass::kFilter));
 }
 
 }  // namespace sardonyx::ops::conv

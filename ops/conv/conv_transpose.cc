@@ -179,6 +179,7 @@ OpDef conv_transpose_op() {
     return g.flops(g.needed);
   };
   op.parameter_slot = conv_slot;
+  op.narrow = Narrow::kProducts;
   return op;
 }
 

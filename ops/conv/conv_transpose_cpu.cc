@@ -61,6 +61,7 @@ KernelRequest as_grad_data(const KernelRequest& request) {
   inner.out = request.out;
   inner.constants = {request.constant(1), request.constant(0)};
   inner.libraries = request.libraries;
+  inner.math = request.math;
   return inner;
 }
 

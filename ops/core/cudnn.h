@@ -38,6 +38,8 @@ using Math = ProductMath;
 // kTransformed: Winograd and Fourier transforms too, which round a few times more.
 enum class Rounding : uint8_t { kSum, kTransformed };
 enum class Order : uint8_t { kChannelsFirst, kChannelsLast };  // of x and y; filters alike
+// kPerOutput, of a forward pass: one number of the type of y per output, added before y is rounded.
+enum class Bias : uint8_t { kNone, kPerOutput };
 
 // y [n,k,out...] = x [n,c,in...] * w [k,c/groups,kernel...]; all sizes logical, channels second.
 struct ConvolutionShape {
@@ -52,6 +54,7 @@ struct ConvolutionDesc {
   graph::DType dtype = graph::DType::kFloat32;  // of x, w and y
   Math math = Math::kFloat32;
   Order order = Order::kChannelsLast;
+  Bias bias = Bias::kNone;
   size_t workspace_limit = size_t{256} << 20;
   Rounding rounding = Rounding::kSum;
 };
@@ -65,9 +68,9 @@ class Convolution {
   virtual size_t workspace_bytes() const = 0;
   virtual std::string engine() const = 0;  // "eng 7", for traces
   // kForward: a = x, b = w, out = y.  kData: a = dy, b = w, out = dx.  kFilter: a = x, b = dy,
-  // out = dw. 16-byte aligned.
-  virtual void run(Handle& handle, cuda::Stream stream, const void* a, const void* b, void* out,
-                   void* workspace) const = 0;
+  // out = dw. 16-byte aligned. `bias` is for descriptions with one.
+  virtual void run(Handle& handle, cuda::Stream stream, const void* a, const void* b,
+                   const void* bias, void* out, void* workspace) const = 0;
 };
 
 }  // namespace sardonyx::ops::cudnn

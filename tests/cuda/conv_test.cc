@@ -18,7 +18,8 @@ OpCase conv(Ints x, Ints w, Attributes attributes = {}) {
           .inputs = {random(std::move(x)), parameter(random(std::move(w), -1, 1, 2)),
                      parameter(random({outputs}, -1, 1, 3))},
           .attributes = std::move(attributes),
-          .float_tolerance = {1e-5, 1e-5}};
+          .float_tolerance = {1e-5, 1e-5},
+          .batch = true};
 }
 
 Attributes window(Ints strides, Ints pads, Ints dilations, int64_t group = 1) {
@@ -51,7 +52,6 @@ TEST(CudaConv, sizes_around_blocks) {
 
 TEST(CudaConv, a_batch_of_one_of_nineteen_and_of_none) {
   OpCase c = conv({1, 2, 4, 4}, {3, 2, 3, 3}, window({1, 1}, {1, 1, 1, 1}, {1, 1}));
-  c.batch = true;
   check_cuda(c);
   c.inputs[2] = left_out();
   check_cuda(c);

@@ -30,7 +30,7 @@ class LibrariesTest : public HostCuda {
     const auto convolution = cudnn::Convolution::make(cudnn_, desc);
     const Both<float> on_a(stream(), a), on_b(stream(), b), out(count);
     const cuda::Memory workspace(convolution->workspace_bytes());
-    convolution->run(cudnn_, stream(), on_a.device(), on_b.device(), out.device(),
+    convolution->run(cudnn_, stream(), on_a.device(), on_b.device(), nullptr, out.device(),
                      workspace.data());
     return out.read(stream());
   }
@@ -117,7 +117,8 @@ TEST_F(LibrariesTest, bfloat16_is_added_up_exactly_and_rounded_once) {
   const Both<uint16_t> a(stream(), halves({1, 1, 1, 1, 1, 1, 1, 1, 1})),
       b(stream(), halves({256, 1, 1, 1})), out(4);
   const cuda::Memory workspace(convolution->workspace_bytes());
-  convolution->run(cudnn_, stream(), a.device(), b.device(), out.device(), workspace.data());
+  convolution->run(cudnn_, stream(), a.device(), b.device(), nullptr, out.device(),
+                   workspace.data());
   EXPECT_EQ(graph::bfloat16_to_float(out.read(stream())[0]), 260);  // 259 isn't one
 }
 
@@ -179,7 +180,7 @@ TEST_F(LibrariesTest, operand_that_is_too_short_or_misaligned_is_caught) {
   const cuda::Memory workspace(convolution->workspace_bytes());
   const auto message = [&](const float* a, float* out, void* scratch) -> std::string {
     try {
-      convolution->run(cudnn_, stream(), a, w.device(), out, scratch);
+      convolution->run(cudnn_, stream(), a, w.device(), nullptr, out, scratch);
       cuda::synchronize(stream());
     } catch (const InternalError& error) {
       return error.what();
@@ -205,9 +206,40 @@ TEST_F(LibrariesTest, workspace_is_scribbled_over) {
   ASSERT_GT(convolution->workspace_bytes(), 0u);
   const Both<float> x(9), w(4), y(4);
   const Both<char> workspace(stream(), std::vector<char>(convolution->workspace_bytes(), 7));
-  convolution->run(cudnn_, stream(), x.device(), w.device(), y.device(), workspace.device());
+  convolution->run(cudnn_, stream(), x.device(), w.device(), nullptr, y.device(),
+                   workspace.device());
   const auto left = workspace.read(stream());
   EXPECT_EQ(std::count(left.begin(), left.end(), 7), 0);
+}
+
+TEST_F(LibrariesTest, bias_is_added_before_the_result_is_rounded) {
+  ConvolutionDesc desc{.shape = {.n = 1,
+                                 .c = 1,
+                                 .k = 2,
+                                 .groups = 1,
+                                 .in = {1},
+                                 .kernel = {1},
+                                 .out = {1},
+                                 .pads_begin = {0},
+                                 .pads_end = {0},
+                                 .strides = {1},
+                                 .dilations = {1}},
+                       .dtype = graph::DType::kBFloat16,
+                       .bias = cudnn::Bias::kPerOutput};
+  const auto narrow = [&](const Floats& values) {
+    std::vector<uint16_t> bits;
+    for (const float value : values) bits.push_back(graph::float_to_bfloat16(value));
+    return Both<uint16_t>(stream(), bits);
+  };
+  const auto x = narrow({1}), w = narrow({256, 256}), bias = narrow({1, 3});
+  const Both<uint16_t> y(2);
+  const auto convolution = cudnn::Convolution::make(cudnn_, desc);
+  const cuda::Memory workspace(convolution->workspace_bytes());
+  convolution->run(cudnn_, stream(), x.device(), w.device(), bias.device(), y.device(),
+                   workspace.data());
+  const auto got = y.read(stream());
+  EXPECT_EQ(graph::bfloat16_to_float(got[0]), 256);
+  EXPECT_EQ(graph::bfloat16_to_float(got[1]), 260);
 }
 
 TEST_F(LibrariesTest, convolution_of_integers_is_declined) {

@@ -41,11 +41,13 @@ TEST(LibraryPlans, kernels_of_a_library_decline_without_it) {
   const OpGraph g = build(c, input_values(c, DType::kFloat32, -1));
   const ops::KernelRequest request = ops::KernelRequest::of(*g.node);
   const auto kernels = ops::KernelRegistry::get(ops::Device::kCuda).find("", "Conv");
-  ASSERT_EQ(kernels.size(), 2);
-  EXPECT_EQ(kernels[0]->name, "conv.cudnn");
+  std::vector<std::string> names;
+  for (const ops::KernelDef* kernel : kernels) names.push_back(kernel->name);
+  EXPECT_EQ(names, (std::vector<std::string>{"conv.cudnn", "conv.cudnn_nhwc", "conv.cuda_plain",
+                                             "conv.cuda_plain_nhwc"}));
   EXPECT_EQ(ops::declines(*kernels[0], request), "takes what the library has an engine for");
-  EXPECT_EQ(kernels[1]->name, "conv.cuda_plain");
-  EXPECT_EQ(ops::declines(*kernels[1], request), std::nullopt);
+  EXPECT_EQ(ops::declines(*kernels[1], request), "takes batch operands with channels last only");
+  EXPECT_EQ(ops::declines(*kernels[2], request), std::nullopt);
 }
 
 }  // namespace

@@ -27,6 +27,8 @@ struct Setting {
   int steps = 3;
   DType wire = DType::kUndefined;  // of the sums of gradients
   int64_t bucket_bytes = 0;        // 0: as always
+  passes::ChannelOrder channels = passes::ChannelOrder::kByPrecision;
+  passes::Precision precision = passes::Precision::kAsStored;
 };
 
 Batch batch_of(std::vector<int64_t> sample, int64_t rows, uint64_t seed) {
@@ -50,6 +52,8 @@ SessionOptions options_of(const Setting& setting) {
   options.devices = setting.devices;
   options.threads = static_cast<int>(setting.devices.size());
   options.pipeline.dtype = setting.dtype;
+  options.pipeline.channels = setting.channels;
+  options.pipeline.precision = setting.precision;
   options.pipeline.optimizer.momentum = 0.9;
   options.pipeline.optimizer.weight_decay = 5e-4;
   options.pipeline.reduce.wire = setting.wire;
@@ -247,6 +251,28 @@ TEST_F(CudaTraining, a_narrow_resnet_trains_as_on_the_cpu) {
   options.width = 4;
   const auto resnet = model_of(*models::resnet(options));
   expect_as_on_the_cpu(resnet, {3, 16, 16}, {{"cuda:0"}, {{4, 3}}}, kFloat64);
+}
+
+TEST_F(CudaTraining, networks_with_channels_last_train_as_on_the_cpu) {
+  Setting setting{{"cuda:0"}, {{4, 3}}};
+  setting.channels = passes::ChannelOrder::kLast;
+  expect_as_on_the_cpu(model_of(*models::lenet(image(1, 16))), {1, 16, 16}, setting, kFloat64);
+  models::ResNet options;
+  options.image = image(3, 16);
+  options.width = 4;
+  expect_as_on_the_cpu(model_of(*models::resnet(options)), {3, 16, 16}, setting, kFloat64);
+}
+
+// Products of 10-bit mantissas: off by more than float32 rounds, and not by much more. (Gradients
+// differ by more where one of these turns a Relu beside zero.)
+TEST_F(CudaTraining, tf32_rounds_products_only) {
+  const auto lenet = model_of(*models::lenet(image(1, 16)));
+  Setting setting{{"cuda:0"}, {{7}}, DType::kFloat32, 1};
+  const double as_stored = train(lenet, {1, 16, 16}, setting).losses[0];
+  setting.precision = passes::Precision::kTf32;
+  const double tf32 = train(lenet, {1, 16, 16}, setting).losses[0];
+  EXPECT_NEAR(tf32, as_stored, 0x1p-10 * as_stored);
+  EXPECT_GT(std::abs(tf32 - as_stored), 0x1p-22 * as_stored);
 }
 
 TEST_F(CudaTraining, whatever_order_the_streams_run_in) {

@@ -9,8 +9,11 @@
 #include <functional>
 
 #include "graph/support/error.h"
+#include "ops/conv/conv_cuda.h"
 #include "ops/core/cuda_native/cudnn_convolution.h"
 #include "ops/core/cuda_native/cudnn_library.h"
+#include "ops/core/kernel.h"
+#include "ops/core/op_builder.h"
 #include "tests/cuda_native/described_devices.h"
 #include "tests/cuda_native/patterns.h"
 
@@ -58,6 +61,48 @@ ConvolutionDesc desc_of(const WorkloadConvolution& convolution, Pass pass,
   return desc;
 }
 
+// The same as kernels conv.cudnn and conv.cudnn_nhwc ask for it: from a node of a graph.
+ConvolutionDesc desc_of_kernel(const WorkloadConvolution& convolution, Pass pass,
+                               const Arithmetic& arithmetic, Order order) {
+  const ops::cudnn::ConvolutionShape& s = convolution.shape;
+  const auto type = [&](int64_t outer, int64_t channels, const std::vector<int64_t>& spatial) {
+    std::vector<int64_t> sizes = {outer, channels};
+    sizes.insert(sizes.end(), spatial.begin(), spatial.end());
+    return graph::TensorType(arithmetic.dtype, graph::to_dims(sizes));
+  };
+  graph::Graph graph;
+  graph::Value* x = graph.add_input("x", type(s.n, s.c, s.in));
+  graph::Value* w = graph.add_input("w", type(s.k, s.c / s.groups, s.kernel));
+  graph::Value* y = graph.add_input("y", type(s.n, s.k, s.out));
+  graph::Value* bias = graph.add_input("b", graph::TensorType(arithmetic.dtype, {s.k}));
+  std::vector<int64_t> pads = s.pads_begin;
+  pads.insert(pads.end(), s.pads_end.begin(), s.pads_end.end());
+  graph::Attributes attributes = {
+      {"pads", pads}, {"strides", s.strides}, {"dilations", s.dilations}, {"group", s.groups}};
+  ops::OpBuilder b(graph);
+  const graph::Value* result = nullptr;
+  if (pass == Pass::kForward) {
+    result = b.op("Conv", {x, w, bias}, attributes);
+  } else if (pass == Pass::kData) {
+    attributes["input_shape"] = s.in;
+    result = b.own("ConvGradData", {w, y}, attributes);
+  } else {
+    attributes["kernel_shape"] = s.kernel;
+    result = b.own("ConvGradFilter", {x, y}, attributes);
+  }
+  ops::KernelRequest request = ops::KernelRequest::of(*result->producer);
+  request.math = arithmetic.math;
+  if (order == Order::kChannelsLast) {
+    const graph::Layout last = graph::Layout::channels_last(x->type.rank());
+    for (size_t i = 0; i < request.in.size(); ++i) {
+      const graph::Value* operand = result->producer->inputs()[i];
+      if (operand == x || operand == y) request.in[i].layout = last;
+    }
+    if (pass != Pass::kFilter) request.out[0].layout = last;
+  }
+  return ops::conv::library_desc(request, pass);
+}
+
 const WorkloadConvolution& convolution(const char* name) {
   return *std::ranges::find(workload_convolutions(), name, &WorkloadConvolution::name);
 }
@@ -78,7 +123,8 @@ Planned plan_all(const PlanTarget& target, const Arithmetic& arithmetic, Order o
   for (const WorkloadConvolution& convolution : workload_convolutions()) {
     for (const Pass pass : {Pass::kForward, Pass::kData, Pass::kFilter}) {
       try {
-        const Plan plan = plan_convolution(target, desc_of(convolution, pass, arithmetic, order));
+        const Plan plan =
+            plan_convolution(target, desc_of_kernel(convolution, pass, arithmetic, order));
         planned.workspace = std::max(planned.workspace, plan.workspace_bytes);
         ++planned.count;
       } catch (const Error& error) {
@@ -106,6 +152,20 @@ TEST_F(CudnnOffline, every_convolution_of_the_workloads_gets_a_plan_within_the_w
                                    planned.seconds));
       }
     }
+  }
+}
+
+TEST_F(CudnnOffline, kernels_describe_the_convolutions_of_the_workloads_as_they_are) {
+  for (const WorkloadConvolution& convolution : workload_convolutions()) {
+    const auto& want = convolution.shape;
+    const auto got =
+        desc_of_kernel(convolution, Pass::kForward, kArithmetics[2], Order::kChannelsLast);
+    EXPECT_EQ(got.shape.in, want.in) << convolution.name;
+    EXPECT_EQ(got.shape.out, want.out) << convolution.name;
+    EXPECT_EQ(got.shape.strides, want.strides) << convolution.name;
+    EXPECT_EQ(got.shape.pads_begin, want.pads_begin) << convolution.name;
+    EXPECT_EQ(got.order, Order::kChannelsLast) << convolution.name;
+    EXPECT_EQ(got.bias, ops::cudnn::Bias::kPerOutput) << convolution.name;
   }
 }
 
@@ -207,7 +267,7 @@ std::string refusal(const std::function<void()>& plan) {
 TEST_F(CudnnOffline, what_no_engine_takes_is_refused_with_the_reason) {
   const Descriptor properties = ops::cudnn::device_properties(described_devices()[0].json);
   ConvolutionDesc desc = layer1(kArithmetics[0]);
-  const Pattern& statistics = patterns()[1];
+  const Pattern& statistics = patterns()[2];
   ASSERT_STREQ(statistics.name, "conv_statistics");
   const std::string text = refusal([&] {
     const std::vector<Descriptor> operations = statistics.operations(desc);

@@ -154,7 +154,7 @@ TEST_F(OnDevice, convolutions_of_all_passes_and_orders_equal_plain_loops) {
       const cuda::Memory device_a = upload(a), device_b = upload(b),
                          out(expected.size() * sizeof(float)),
                          workspace(convolution->workspace_bytes());
-      convolution->run(handle, stream(), device_a.data(), device_b.data(), out.data(),
+      convolution->run(handle, stream(), device_a.data(), device_b.data(), nullptr, out.data(),
                        workspace.data());
       EXPECT_EQ(download<float>(out), expected)
           << "pass " << static_cast<int>(pass) << ", order " << static_cast<int>(order);

@@ -32,14 +32,9 @@ class Sketch {
     like.kind = TensorSpec::Kind::kVirtual;
     return like;
   }
-  // One float per channel of `like`.
-  TensorSpec per_channel(const TensorSpec& like) {
-    TensorSpec spec;
-    spec.id = next_++;
-    const int64_t channels = like.sizes[1];
-    spec.sizes = {1, channels, 1, 1};
-    spec.strides = {channels, 1, channels, channels};
-    return spec;
+  // One number per channel of `like`.
+  TensorSpec per_channel(const TensorSpec& like, cudnnDataType_t type = CUDNN_DATA_FLOAT) {
+    return ops::cudnn::per_channel(next_++, like, type);
   }
 
   void add_convolution() {
@@ -53,20 +48,12 @@ class Sketch {
   }
   // x * scale + bias; these two of `type`.
   TensorSpec affine(const TensorSpec& x, cudnnDataType_t type) {
-    TensorSpec scale = per_channel(x), bias = per_channel(x);
-    scale.type = bias.type = type;
+    const TensorSpec scale = per_channel(x, type), bias = per_channel(x, type);
     return pointwise(CUDNN_POINTWISE_ADD, pointwise(CUDNN_POINTWISE_MUL, x, scale), bias);
   }
   void add_pointwise(cudnnPointwiseMode_t mode, const TensorSpec& x, const TensorSpec* b,
                      const TensorSpec& y) {
-    Descriptor operation(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
-    operation.set_descriptor(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, mode_of(mode));
-    operation.set_descriptor(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, tensor(x));
-    if (b != nullptr) {
-      operation.set_descriptor(CUDNN_ATTR_OPERATION_POINTWISE_BDESC, tensor(*b));
-    }
-    operation.set_descriptor(CUDNN_ATTR_OPERATION_POINTWISE_YDESC, tensor(y));
-    add(std::move(operation));
+    operations_.push_back(ops::cudnn::pointwise_operation(mode, x, b, y));
   }
   // dx = dy where x > 0.
   void add_relu_gradient(const TensorSpec& dy, const TensorSpec& x, const TensorSpec& dx) {
@@ -128,6 +115,13 @@ class Sketch {
   int64_t next_ = 10;
   Operations operations_;
 };
+
+// y = conv(x, w) + bias
+Operations conv_bias(const ConvolutionDesc& desc) {
+  ConvolutionDesc with_bias = desc;
+  with_bias.bias = ops::cudnn::Bias::kPerOutput;
+  return ops::cudnn::convolution_operations(with_bias);
+}
 
 // y = relu(conv(x, w) + bias)
 Operations conv_bias_relu(const ConvolutionDesc& desc) {
@@ -215,6 +209,7 @@ Operations norm_relu_filter(const ConvolutionDesc& desc) {
 
 const std::vector<Pattern>& patterns() {
   static const std::vector<Pattern> all = {
+      {"conv_bias", Pass::kForward, conv_bias},
       {"conv_bias_relu", Pass::kForward, conv_bias_relu},
       {"conv_statistics", Pass::kForward, conv_statistics},
       {"norm_relu_conv_statistics", Pass::kForward, norm_relu_conv_statistics},

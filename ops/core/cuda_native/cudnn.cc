@@ -4,7 +4,7 @@
 // a microsecond); a pack kept in the Convolution would tie it to one thread.
 #include "ops/core/cudnn.h"
 
-#include <array>
+#include <vector>
 
 #include "graph/support/error.h"
 #include "ops/core/cuda_native/cudnn_convolution.h"
@@ -38,12 +38,18 @@ Handle::~Handle() = default;
 
 namespace {
 
-Descriptor variant_pack(const void* a, const void* b, void* out, void* workspace) {
-  constexpr std::array ids = {kTensorA, kTensorB, kTensorOut};
-  const std::array pointers = {const_cast<void*>(a), const_cast<void*>(b), out};
+// `bias` is null in a plan without one.
+Descriptor variant_pack(const void* a, const void* b, const void* bias, void* out,
+                        void* workspace) {
+  std::vector<int64_t> ids = {kTensorA, kTensorB, kTensorOut};
+  std::vector<void*> pointers = {const_cast<void*>(a), const_cast<void*>(b), out};
+  if (bias != nullptr) {
+    ids.push_back(kTensorBias);
+    pointers.push_back(const_cast<void*>(bias));
+  }
   Descriptor pack(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
-  pack.set(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, std::span<const int64_t>(ids));
-  pack.set(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, std::span<void* const>(pointers));
+  pack.set(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, ids);
+  pack.set(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, pointers);
   pack.set_one(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, workspace);
   pack.finalize();
   return pack;
@@ -56,11 +62,11 @@ class PlannedConvolution : public Convolution {
   size_t workspace_bytes() const override { return plan_.workspace_bytes; }
   std::string engine() const override { return fmt::format("eng {}", plan_.engine); }
 
-  void run(Handle& handle, cuda::Stream stream, const void* a, const void* b, void* out,
-           void* workspace) const override {
+  void run(Handle& handle, cuda::Stream stream, const void* a, const void* b, const void* bias,
+           void* out, void* workspace) const override {
     const CudnnLibrary& library = CudnnLibrary::get();
     handle.impl().use(stream);
-    const Descriptor pack = variant_pack(a, b, out, workspace);
+    const Descriptor pack = variant_pack(a, b, bias, out, workspace);
     library.check(library.execute(handle.impl().handle, plan_.plan.get(), pack.get()),
                   "running a convolution");
   }

@@ -144,6 +144,50 @@ Descriptor convolution_operation(const ConvolutionDesc& desc, const ConvolutionT
   return operation;
 }
 
+Descriptor pointwise_operation(cudnnPointwiseMode_t mode, const TensorSpec& x, const TensorSpec* b,
+                               const TensorSpec& y) {
+  Descriptor what(CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
+  what.set_one(CUDNN_ATTR_POINTWISE_MODE, mode);
+  what.set_one(CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_DATA_FLOAT);
+  what.finalize();
+  Descriptor operation(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
+  operation.set_descriptor(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, what);
+  operation.set_descriptor(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, tensor(x));
+  if (b != nullptr) operation.set_descriptor(CUDNN_ATTR_OPERATION_POINTWISE_BDESC, tensor(*b));
+  operation.set_descriptor(CUDNN_ATTR_OPERATION_POINTWISE_YDESC, tensor(y));
+  operation.finalize();
+  return operation;
+}
+
+TensorSpec per_channel(int64_t id, const TensorSpec& like, cudnnDataType_t type) {
+  const int64_t channels = like.sizes[1];
+  TensorSpec spec;
+  spec.id = id;
+  spec.type = type;
+  spec.sizes.assign(like.sizes.size(), 1);
+  spec.strides.assign(like.sizes.size(), channels);
+  spec.sizes[1] = channels;
+  spec.strides[1] = 1;
+  return spec;
+}
+
+std::vector<Descriptor> convolution_operations(const ConvolutionDesc& desc) {
+  constexpr int64_t kSum = kTensorBias + 1;
+  ConvolutionTensors tensors = convolution_tensors(desc);
+  std::vector<Descriptor> operations;
+  if (desc.bias == Bias::kNone) {
+    operations.push_back(convolution_operation(desc, tensors));
+    return operations;
+  }
+  const TensorSpec out = tensors.y, bias = per_channel(kTensorBias, out, out.type);
+  tensors.y.id = kSum;
+  tensors.y.type = CUDNN_DATA_FLOAT;
+  tensors.y.kind = TensorSpec::Kind::kVirtual;
+  operations.push_back(convolution_operation(desc, tensors));
+  operations.push_back(pointwise_operation(CUDNN_POINTWISE_ADD, tensors.y, &bias, out));
+  return operations;
+}
+
 PlanLimits convolution_limits(const ConvolutionDesc& desc) {
   PlanLimits limits{
       desc.workspace_limit,
@@ -165,8 +209,8 @@ PlanLimits convolution_limits(const ConvolutionDesc& desc) {
 }
 
 Plan plan_convolution(const PlanTarget& target, const ConvolutionDesc& desc) {
-  const Descriptor operation = convolution_operation(desc, convolution_tensors(desc));
-  return find_plan(target, {&operation, 1}, convolution_limits(desc));
+  const std::vector<Descriptor> operations = convolution_operations(desc);
+  return find_plan(target, operations, convolution_limits(desc));
 }
 
 }  // namespace sardonyx::ops::cudnn

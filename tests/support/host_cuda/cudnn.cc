@@ -76,8 +76,8 @@ class HostConvolution final : public Convolution {
         windows_(window_table(desc.shape)) {}
   size_t workspace_bytes() const override { return std::min(kWorkspace, desc_.workspace_limit); }
   std::string engine() const override { return "host"; }
-  void run(Handle& handle, cuda::Stream stream, const void* a, const void* b, void* out,
-           void* workspace) const override;
+  void run(Handle& handle, cuda::Stream stream, const void* a, const void* b, const void* bias,
+           void* out, void* workspace) const override;
 
  private:
   enum class Operand : uint8_t { kX, kW, kY };
@@ -90,6 +90,8 @@ class HostConvolution final : public Convolution {
                                 bool from_stored) const;
   void compute(const std::vector<double>& a, const std::vector<double>& b,
                std::vector<double>& out) const;
+  // Nothing where there is none.
+  void add_bias(const std::vector<double>& bias, std::vector<double>& y) const;
   void unfold(const double* image, Matrix& columns) const;
   void fold(const Matrix& columns, double* image) const;
   int64_t group_c() const { return desc_.shape.c / desc_.shape.groups; }
@@ -151,7 +153,7 @@ void HostConvolution::store(Operand operand, const std::vector<double>& values,
 }
 
 void HostConvolution::run(Handle& handle, cuda::Stream stream, const void* a, const void* b,
-                          void* out, void* workspace) const {
+                          const void* bias, void* out, void* workspace) const {
   host_cuda::Work work;
   static constexpr const char* kPasses[] = {"forward", "data", "filter"};
   work.name = fmt::format("cudnn convolution ({}) {} -> {} channels",
@@ -167,6 +169,9 @@ void HostConvolution::run(Handle& handle, cuda::Stream stream, const void* a, co
   };
   const std::byte* a_cells = cells("a", a, count(of_a));
   const std::byte* b_cells = cells("b", b, count(of_b));
+  const bool has_bias = desc_.bias == Bias::kPerOutput;
+  const auto bias_count = static_cast<size_t>(has_bias ? desc_.shape.k : 0);
+  const std::byte* bias_cells = cells("bias", bias, bias_count);
   std::byte* out_cells = cells("out", out, count(of_out));
   std::byte* scratch = host_cuda::operand(work, "workspace", workspace, workspace_bytes());
   work.run = [=, convolution = *this] {
@@ -174,9 +179,17 @@ void HostConvolution::run(Handle& handle, cuda::Stream stream, const void* a, co
     const auto [a_is, b_is, out_is] = convolution.operands();
     std::vector<double> result(convolution.count(out_is));
     convolution.compute(convolution.load(a_is, a_cells), convolution.load(b_is, b_cells), result);
+    convolution.add_bias(
+        host_cuda::load(convolution.desc_.dtype, bias_cells, bias_count, Rounded::kNot), result);
     convolution.store(out_is, result, out_cells);
   };
   host_cuda::enqueue(stream, host_cuda::Kind::kKernel, std::move(work));
+}
+
+void HostConvolution::add_bias(const std::vector<double>& bias, std::vector<double>& y) const {
+  for (size_t i = 0; !bias.empty() && i < y.size(); ++i) {
+    y[i] += bias[i / static_cast<size_t>(out_points_) % bias.size()];
+  }
 }
 
 // Row by row: the channels of a group, each with its taps; column by column: the output points.
@@ -238,6 +251,7 @@ void HostConvolution::compute(const std::vector<double>& a, const std::vector<do
 std::unique_ptr<Convolution> Convolution::make(Handle&, const ConvolutionDesc& desc) {
   host_cuda::check_dtype("cudnn", desc.dtype);
   const ConvolutionShape& shape = desc.shape;
+  CHECK(desc.bias == Bias::kNone || desc.pass == Pass::kForward);
   CHECK(shape.groups > 0 && shape.c % shape.groups == 0 && shape.k % shape.groups == 0);
   for (const auto* sizes : {&shape.kernel, &shape.out, &shape.pads_begin, &shape.pads_end,
                             &shape.strides, &shape.dilations}) {
