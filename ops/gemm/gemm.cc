@@ -184,6 +184,7 @@ OpDef gemm_op() {
   op.parameter_slot = [](int slot) {
     return slot == 2 ? ParameterSlot::kBias : ParameterSlot::kWeight;
   };
+  op.narrow = Narrow::kProducts;
   op.flops = [](const KernelRequest& request) {
     const gemm::Product product = gemm::GemmShape::of(request).product;
     return 2.0 * static_cast<double>(product.m * product.n) * static_cast<double>(product.k);

@@ -2,7 +2,7 @@
 // the oracle on a device. Sums run in double.
 #include <cmath>
 
-#include "ops/core/cuda.cuh"
+#include "ops/core/bfloat16.cuh"
 #include "ops/gemm/gemm_cuda.h"
 
 namespace sardonyx::ops::gemm {
@@ -46,9 +46,10 @@ __global__ void product_kernel(StridedProduct p, const T* a, const T* b, Write w
 
 template <class T>
 __global__ void term_kernel(BroadcastTerm t, const T* c, Write write, T* y) {
-  const T beta = static_cast<T>(t.beta);
+  using C = cuda::Computed<T>;
+  const C beta = static_cast<C>(t.beta);
   for_elements(t.m * t.n, [&](int64_t i) {
-    const T term = beta * c[i / t.n * t.row_stride + i % t.n * t.column_stride];
+    const C term = beta * c[i / t.n * t.row_stride + i % t.n * t.column_stride];
     y[i] = write == Write::kAdd ? y[i] + term : term;
   });
 }
@@ -61,7 +62,7 @@ void launch_product(cuda::Stream stream, graph::DType dtype, const StridedProduc
   const int64_t tiles = ((p.n + kTile - 1) / kTile) * ((p.m + kTile - 1) / kTile);
   if (tiles == 0) return;
   const cuda::Grid grid{static_cast<unsigned>(tiles < kMostBlocks ? tiles : kMostBlocks)};
-  cuda::dispatch_float(dtype, [&]<class T>() {
+  cuda::dispatch_stored(dtype, [&]<class T>() {
     LAUNCH((product_kernel<T>), grid, stream, p, static_cast<const T*>(a), static_cast<const T*>(b),
            write, static_cast<T*>(c));
   });
@@ -70,7 +71,7 @@ void launch_product(cuda::Stream stream, graph::DType dtype, const StridedProduc
 void launch_term(cuda::Stream stream, graph::DType dtype, const BroadcastTerm& t, const void* c,
                  Write write, void* y) {
   if (t.m * t.n == 0) return;
-  cuda::dispatch_float(dtype, [&]<class T>() {
+  cuda::dispatch_stored(dtype, [&]<class T>() {
     LAUNCH((term_kernel<T>), grid_over(t.m * t.n), stream, t, static_cast<const T*>(c), write,
            static_cast<T*>(y));
   });

@@ -66,6 +66,7 @@ ProductDesc desc_of(const KernelRequest& request, Result result) {
   desc.stride_b = all.stride_b;
   desc.stride_c = all.batch > 1 ? p.m * p.n : 0;
   desc.dtype = request.in[0].dtype;
+  desc.math = request.math;
   desc.alpha = p.alpha;
   desc.beta = result == Result::kAddedTo ? 1 : 0;
   if (result == Result::kOverwritten && has_bias(request)) desc.epilogue = Epilogue::kBias;
@@ -73,10 +74,10 @@ ProductDesc desc_of(const KernelRequest& request, Result result) {
 }
 
 std::string key_of(const ProductDesc& d) {
-  return fmt::format("product {} {} {} {} {} {} {} {} {} {} {} {} {}", d.m, d.n, d.k,
+  return fmt::format("product {} {} {} {} {} {} {} {} {} {} {} {} {} {}", d.m, d.n, d.k,
                      static_cast<int>(d.trans_a), static_cast<int>(d.trans_b), d.batch, d.stride_a,
-                     d.stride_b, d.stride_c, graph::dtype_name(d.dtype), d.alpha, d.beta,
-                     static_cast<int>(d.epilogue));
+                     d.stride_b, d.stride_c, graph::dtype_name(d.dtype), static_cast<int>(d.math),
+                     d.alpha, d.beta, static_cast<int>(d.epilogue));
 }
 
 // Null where the library refuses.
@@ -133,7 +134,7 @@ KernelDef library(const char* domain, const char* op) {
   def.device = Device::kCuda;
   def.speed = Speed::kBest;
   def.accumulates = true;
-  def.declines = {unless_float(),
+  def.declines = {unless_stored_float(),
                   {"needs at least one element in every operand",
                    [](const KernelRequest& request) {
                      return request.in[0].numel() == 0 || request.in[1].numel() == 0;

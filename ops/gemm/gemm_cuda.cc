@@ -1,4 +1,4 @@
-// Kernels gemm.cuda_plain, which take everything in float and double, and GemmGradBias.
+// Kernels gemm.cuda_plain, which take everything in float, double and bfloat16, and GemmGradBias.
 #include "ops/gemm/gemm_cuda.h"
 
 #include "ops/core/cuda_context.h"
@@ -89,7 +89,7 @@ KernelDef plain(const char* domain, const char* op,
   def.device = Device::kCuda;
   def.speed = Speed::kPlain;
   def.accumulates = true;
-  def.declines = {unless_float()};
+  def.declines = {unless_stored_float()};
   def.create = std::move(create);
   return def;
 }

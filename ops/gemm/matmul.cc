@@ -177,6 +177,7 @@ OpDef matmul_op() {
   op.gradient = gradient(matmul_gradient);
   op.batch = matmul_batch;
   op.parameter_slot = [](int) { return ParameterSlot::kWeight; };
+  op.narrow = Narrow::kProducts;
   op.flops = [](const KernelRequest& request) {
     const double k = static_cast<double>(MatMulShape::of(request).product.k);
     return 2.0 * static_cast<double>(request.out[0].numel()) * k;
