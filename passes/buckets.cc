@@ -14,7 +14,7 @@ namespace {
 // When a node is done: as step `order` of the plan.
 struct Completion {
   size_t order = 0;
-  std::string label;
+  const graph::Node* node = nullptr;
   int region = -1;
 };
 
@@ -25,13 +25,13 @@ std::unordered_map<const graph::Node*, Completion> completions(const Plan& plan)
     const Region& region = plan.regions[r];
     if (!region.blocked()) {
       for (const Step& step : region.steps) {
-        found[step.node] = {++order, step.node->label(), -1};
+        found[step.node] = {++order, step.node, -1};
       }
       continue;
     }
     ++order;
     for (const Step& step : region.steps) {
-      found[step.node] = {order, region.steps.back().node->label(), static_cast<int>(r)};
+      found[step.node] = {order, region.steps.back().node, static_cast<int>(r)};
     }
   }
   return found;
@@ -56,7 +56,8 @@ std::vector<BucketFacts> buckets(const Plan& plan) {
       if (last == nullptr || it->second.order > last->order) last = &it->second;
     }
     if (last != nullptr) {
-      facts.ready_after = last->label;
+      facts.ready_after = last->node->label();
+      facts.ready_node = last->node;
       facts.region = last->region;
     }
     found.push_back(std::move(facts));

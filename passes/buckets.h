@@ -16,7 +16,8 @@ struct BucketFacts {
   // Label of the node that completes it; "" when no node does. A region that runs block by block is
   // complete at its end only: then this is its last node.
   std::string ready_after;
-  int region = -1;  // of that node, when it runs block by block
+  const graph::Node* ready_node = nullptr;  // the same
+  int region = -1;                          // of that node, when it runs block by block
 };
 
 // In the order in which their sums are started.

@@ -114,6 +114,16 @@ struct StateCopy {
   size_t bytes = 0;
 };
 
+// Bytes of the arena that are taken during a part of the step: by values (several when they share
+// them), by the workspace of a node, or by the threads' own memory in a blocked region.
+struct ArenaSpan {
+  size_t offset = 0, bytes = 0;
+  int first = 0, last = 0;  // positions in the node list, inclusive; last may be its end
+  std::vector<const graph::Value*> values;
+  const graph::Node* workspace_of = nullptr;
+  int region = -1;
+};
+
 struct MemoryReport {
   size_t state_bytes = 0;
   size_t arena_bytes = 0;           // planned: one arena for everything transient
@@ -131,6 +141,7 @@ struct Plan {
   std::vector<graph::Tensor> constants;
   std::vector<StateCopy> copies;
   size_t arena_bytes = 0;
+  std::vector<ArenaSpan> arena;  // for reports
   int threads = 1;
   MemoryReport memory;
   std::map<std::string, std::string> kernels;  // "Conv -> y" (operator, first output), kernel

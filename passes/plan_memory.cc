@@ -431,28 +431,33 @@ class Planner {
   }
 
   void assign_arena() {
-    std::vector<Buffer> buffers;
+    std::vector<ArenaSpan>& spans = plan_->arena;
     std::vector<size_t*> targets;
-    const auto add = [&](size_t bytes, int first, int last, size_t* target) {
-      buffers.push_back({bytes, first, last});
+    const auto add = [&](ArenaSpan span, size_t* target) {
+      spans.push_back(std::move(span));
       targets.push_back(target);
     };
     for (Storage& s : storages_) {
-      if (s.space == Space::kArena) add(s.bytes, s.first, s.last, &s.offset);
+      if (s.space == Space::kArena) add({0, s.bytes, s.first, s.last, s.values}, &s.offset);
     }
     for (size_t r = 0; r < plan_->regions.size(); ++r) {
       Region& region = plan_->regions[r];
-      if (blocked(static_cast<int>(r))) {
-        add(region.local_bytes * plan_->threads, first_seq_[r], last_seq_[r], &region.local_offset);
+      const int index = static_cast<int>(r);
+      if (blocked(index)) {
+        const size_t bytes = region.local_bytes * plan_->threads;
+        add({0, bytes, first_seq_[r], last_seq_[r], {}, nullptr, index}, &region.local_offset);
         continue;
       }
       for (Step& step : region.steps) {
         const int seq = seq_.at(step.node);
-        if (step.workspace_bytes > 0) add(step.workspace_bytes, seq, seq, &step.workspace_offset);
+        if (step.workspace_bytes == 0) continue;
+        add({0, step.workspace_bytes, seq, seq, {}, step.node}, &step.workspace_offset);
       }
     }
+    std::vector<Buffer> buffers;
+    for (const ArenaSpan& span : spans) buffers.push_back({span.bytes, span.first, span.last});
     plan_->arena_bytes = assign_offsets(buffers);
-    for (size_t i = 0; i < buffers.size(); ++i) *targets[i] = buffers[i].offset;
+    for (size_t i = 0; i < buffers.size(); ++i) *targets[i] = spans[i].offset = buffers[i].offset;
 
     MemoryReport& memory = plan_->memory;
     memory.state_bytes = states_.bytes();
