@@ -49,7 +49,7 @@ def main() -> None:
     root = root_from_arguments()
     texts = {
         file: (root / file).read_text().splitlines()
-        for file in source_files(root, *CXX, ".py", ".sh")
+        for file in source_files(root, *CXX, ".py", ".sh", ".js", ".css", ".html")
     }
     if "--report" in sys.argv:
         report(texts)

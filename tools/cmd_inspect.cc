@@ -14,6 +14,7 @@
 #include "tools/command.h"
 #include "tools/flags.h"
 #include "tools/graph_json.h"
+#include "tools/html_page.h"
 #include "tools/output_files.h"
 #include "tools/tuning_report.h"
 
@@ -37,6 +38,7 @@ std::string file_text(const InspectFlags& flags) {
   const auto model = graph::Model::open(flags.shared.model);
   const graph::ImportedModel imported = graph::import_model(model);
   if (flags.format == "json") return model_json(*model, imported);
+  if (flags.format == "html") return html_page(model_json(*model, imported));
   for (const std::string& line : imported.notices) support::notice("{}", line);
   if (flags.format == "dot") return graph::to_dot(*imported.graph);
   const graph::PrintOptions options{flags.max_elements, true, false};
@@ -54,9 +56,10 @@ std::string training_text(const InspectFlags& flags) {
   runtime::join_singles(*session, {setup.batch}, setup.cut);
   const auto plan = session->draft_plan(runtime::largest_micro_batch(setup));
   const runtime::MeasuringTuner* tuner = session->tuner();
-  if (flags.format == "json") {
-    return flags.summary ? summary_json(session->model(), *plan, tuner)
-                         : plan_json(session->model(), *plan, tuner);
+  if (flags.format == "json" && flags.summary) return summary_json(session->model(), *plan, tuner);
+  if (flags.format == "json" || flags.format == "html") {
+    const std::string json = plan_json(session->model(), *plan, session->notices(), tuner);
+    return flags.format == "html" ? html_page(json) : json;
   }
   if (flags.format == "dot" && tuner != nullptr) support::notice("{}", tuner->summary());
   for (const std::string& line : session->notices()) support::notice("{}", line);
@@ -73,12 +76,13 @@ int inspect(const InspectFlags& flags) {
     throw runtime::UsageError(
         "--tune goes with --training: it chooses the kernels of the training plan");
   }
-  runtime::check_choice("--format", flags.format, {"text", "json", "dot"}, {"html"});
+  runtime::check_choice("--format", flags.format, {"text", "json", "dot", "html"}, {});
   if (flags.summary && !flags.training) {
     throw runtime::UsageError("--summary is that of a plan: it goes with --training");
   }
-  if (flags.summary && flags.format == "dot") {
-    throw runtime::UsageError("--summary is text or json; --format dot draws the graph");
+  if (flags.summary && (flags.format == "dot" || flags.format == "html")) {
+    throw runtime::UsageError("--summary is text or json; --format {} draws the graph",
+                              flags.format);
   }
   runtime::session_options(flags.shared);
   check_outputs({{"-o", flags.file}}, flags.shared);
@@ -98,7 +102,7 @@ Action setup_inspect(CLI::App& app) {
   add_model_argument(app, flags->shared);
   app.add_flag("--training", flags->training, "the training graph and its plan");
   app.add_flag("--summary", flags->summary, "with --training: steps, memory and savings only");
-  app.add_option("--format", flags->format, "text (default), json or dot");
+  app.add_option("--format", flags->format, "text (default), json, dot or html: a page to look at");
   app.add_flag_callback(
       "--json", [flags] { flags->format = "json"; }, "--format json");
   app.add_option("-o", flags->file, "a file instead of stdout");
@@ -106,7 +110,8 @@ Action setup_inspect(CLI::App& app) {
             "larger constants print as {...}; -1: all print (default 16)");
   add_tune_flag(app, flags->shared);
   add_graph_flags(app, flags->shared);
-  add_example(app, "sardonyx inspect lenet.onnx --training --batch 256 --format dot -o lenet.dot");
+  add_example(app,
+              "sardonyx inspect lenet.onnx --training --batch 256 --format html -o lenet.html");
   return [flags] { return inspect(*flags); };
 }
 

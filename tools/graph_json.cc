@@ -4,8 +4,11 @@
 
 #include <nlohmann/json.hpp>
 #include <type_traits>
+#include <unordered_map>
 
+#include "passes/arena.h"
 #include "passes/buckets.h"
+#include "passes/phases.h"
 #include "tools/tuning_report.h"
 
 namespace sardonyx::tools {
@@ -20,6 +23,10 @@ using graph::Value;
 
 // Constants of more elements are described, not listed.
 constexpr int64_t kListedElements = 16;
+
+bool has_numbers(graph::DType dtype) {
+  return graph::is_floating(dtype) || graph::is_integer(dtype) || dtype == graph::DType::kBool;
+}
 
 Json to_json(const TensorType& type) {
   Json json = {{"dtype", graph::dtype_name(type.dtype)}};
@@ -39,6 +46,7 @@ Json to_json(const TensorType& type) {
   }
   json["shape"] = std::move(shape);
   if (!type.layout.plain()) json["layout"] = type.layout.str();
+  if (type.is_static() && has_numbers(type.dtype)) json["bytes"] = type.bytes();
   return json;
 }
 
@@ -53,10 +61,6 @@ Json values_of(const graph::Tensor& tensor) {
     }
   }
   return list;
-}
-
-bool has_numbers(graph::DType dtype) {
-  return graph::is_floating(dtype) || graph::is_integer(dtype) || dtype == graph::DType::kBool;
 }
 
 Json to_json(const graph::Tensor& tensor) {
@@ -99,10 +103,28 @@ Json named(const std::vector<Value*>& values) {
   return list;
 }
 
-Json names(const std::vector<Value*>& values) {
+template <class V>
+Json names(const std::vector<V*>& values) {
   Json list = Json::array();
   for (const Value* value : values) list.push_back(value != nullptr ? Json(value->name) : Json());
   return list;
+}
+
+// Of the node, else of what it gives: a pass may have made the node.
+const graph::Origin* origin_of(const Node& node) {
+  if (node.origin.kind != graph::Origin::Kind::kNone) return &node.origin;
+  for (const Value* value : node.outputs()) {
+    if (value != nullptr && value->origin.kind != graph::Origin::Kind::kNone) return &value->origin;
+  }
+  return nullptr;
+}
+
+Json to_json(const graph::Origin& origin) {
+  Json json = Json::object();
+  if (!origin.path.empty()) json["calls"] = origin.path;
+  if (origin.node >= 0) json["node"] = origin.node;
+  if (!origin.tensor.empty()) json["name"] = origin.tensor;
+  return json;
 }
 
 Json to_json(const Node& node) {
@@ -119,6 +141,7 @@ Json to_json(const Node& node) {
   }
   json["types"] = std::move(types);
   if (!node.forward_node.empty()) json["gradient_of"] = node.forward_node;
+  if (const graph::Origin* origin = origin_of(node)) json["origin"] = to_json(*origin);
   return json;
 }
 
@@ -145,6 +168,11 @@ Json to_json(const Graph& graph) {
   return json;
 }
 
+void add_phases(Json& nodes, const Graph& graph) {
+  const std::vector<passes::Phase> phases = passes::phases(graph);
+  for (size_t i = 0; i < phases.size(); ++i) nodes[i]["phase"] = passes::phase_name(phases[i]);
+}
+
 Json file_json(const graph::Model& model) {
   const onnx::ModelProto& proto = model.skeleton();
   Json opsets = Json::object();
@@ -159,11 +187,40 @@ Json file_json(const graph::Model& model) {
           {"opsets", std::move(opsets)}};
 }
 
-Json to_json(const passes::Step& step) {
-  return {{"op", step.node->op},          {"node", step.node->label()},
-          {"kernel", step.def->name},     {"outputs", names(step.node->outputs())},
-          {"flops", step.flops},          {"workspace_bytes", step.workspace_bytes},
+// Positions in the node list.
+using Positions = std::unordered_map<const Node*, int>;
+
+Positions positions(const Graph& graph) {
+  Positions found;
+  for (const Node& node : graph.nodes()) found.emplace(&node, static_cast<int>(found.size()));
+  return found;
+}
+
+Json to_json(const passes::Step& step, const Positions& positions) {
+  return {{"op", step.node->op},
+          {"node", step.node->label()},
+          {"index", positions.at(step.node)},
+          {"kernel", step.def->name},
+          {"outputs", names(step.node->outputs())},
+          {"flops", step.flops},
+          {"workspace_bytes", step.workspace_bytes},
+          {"alive_bytes", step.alive_bytes},
           {"accumulate", step.accumulate}};
+}
+
+Json to_json(const passes::ArenaSpan& span, const Positions& positions) {
+  Json json = {{"offset", span.offset},
+               {"bytes", passes::align_up(span.bytes)},
+               {"first", span.first},
+               {"last", span.last}};
+  if (span.workspace_of != nullptr) {
+    json["workspace_of"] = positions.at(span.workspace_of);
+  } else if (span.region >= 0) {
+    json["region"] = span.region;
+  } else {
+    json["values"] = names(span.values);
+  }
+  return json;
 }
 
 Json to_json(const passes::MemoryReport& memory) {
@@ -185,15 +242,18 @@ Json summary_of(const passes::Plan& plan) {
 }
 
 Json to_json(const passes::Plan& plan) {
+  const Positions at = positions(*plan.graph);
   Json json = {{"batch", plan.batch}, {"threads", plan.threads}};
   json["memory"] = to_json(plan.memory);
   json["remarks"] = plan.remarks;
   json["buckets"] = Json::array();
   for (const passes::BucketFacts& bucket : passes::buckets(plan)) {
+    const Node* ready = bucket.ready_node;
     json["buckets"].push_back({{"name", bucket.name},
                                {"members", bucket.members},
                                {"bytes", bucket.bytes},
                                {"ready_after", bucket.ready_after},
+                               {"ready_index", ready == nullptr ? Json() : Json(at.at(ready))},
                                {"region", bucket.region < 0 ? Json() : Json(bucket.region)}});
   }
   json["regions"] = Json::array();
@@ -203,9 +263,11 @@ Json to_json(const passes::Plan& plan) {
                   {"tail_rows", region.tail_rows},
                   {"local_bytes_per_thread", region.local_bytes}};
     entry["steps"] = Json::array();
-    for (const passes::Step& step : region.steps) entry["steps"].push_back(to_json(step));
+    for (const passes::Step& step : region.steps) entry["steps"].push_back(to_json(step, at));
     json["regions"].push_back(std::move(entry));
   }
+  json["arena"] = Json::array();
+  for (const passes::ArenaSpan& span : plan.arena) json["arena"].push_back(to_json(span, at));
   return json;
 }
 
@@ -232,11 +294,14 @@ std::string model_json(const graph::Model& model, const graph::ImportedModel& im
 }
 
 std::string plan_json(const graph::Model& model, const passes::Plan& plan,
+                      const std::vector<std::string>& notices,
                       const runtime::MeasuringTuner* tuner) {
   Json json = {{"schema", "sardonyx.inspect/1"}, {"file", file_json(model)}};
   json["summary"] = summary_of(plan);
   json["graph"] = to_json(*plan.graph);
+  add_phases(json["graph"]["nodes"], *plan.graph);
   json["plan"] = to_json(plan);
+  json["notices"] = notices;
   if (tuner != nullptr) json["tuning"] = tuning_json(*tuner, TuningRows::kAll);
   return dump(json);
 }

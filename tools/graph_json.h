@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "graph/graph.h"
 #include "graph/model.h"
@@ -15,6 +16,7 @@ namespace sardonyx::tools {
 std::string model_json(const graph::Model& model, const graph::ImportedModel& imported);
 // The training graph as it will run, with its plan, and with what --tune found, unless it is null.
 std::string plan_json(const graph::Model& model, const passes::Plan& plan,
+                      const std::vector<std::string>& notices,
                       const runtime::MeasuringTuner* tuner);
 // Its summary alone.
 std::string summary_json(const graph::Model& model, const passes::Plan& plan,

@@ -161,7 +161,10 @@ TEST_F(CliErrors, what_is_not_built_is_refused_by_name) {
     expect(std::string("train lenet.onnx --data synthetic ") + flags, 2,
            std::string("error: ") + message);
   }
-  expect("inspect lenet.onnx --format html", 2, "error: --format html: not built yet");
+  expect("inspect lenet.onnx --format svg", 2,
+         "error: --format 'svg' is not known; there is text, json, dot, html");
+  expect("inspect lenet.onnx --training --summary --format html", 2,
+         "error: --summary is text or json; --format html draws the graph");
 }
 
 TEST_F(CliErrors, precisions_of_cuda_devices_are_refused_on_the_cpu) {
