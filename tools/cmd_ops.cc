@@ -1,6 +1,7 @@
 // sardonyx ops: what is known about each operator, from its OpDef and its kernels.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -69,9 +70,30 @@ const char* layouts_name(ops::Layouts layouts) {
   return "";
 }
 
-std::vector<const KernelDef*> kernels_of(const OpDef& op) {
-  return ops::KernelRegistry::get().find(op.domain, op.name);
+constexpr ops::Device kDevices[] = {ops::Device::kCpu, ops::Device::kCuda};
+
+const char* device_name(ops::Device device) { return device == ops::Device::kCpu ? "cpu" : "cuda"; }
+
+std::vector<const KernelDef*> kernels_of(const OpDef& op, ops::Device device) {
+  return ops::KernelRegistry::get(device).find(op.domain, op.name);
 }
+
+// Of all devices.
+std::vector<const KernelDef*> kernels_of(const OpDef& op) {
+  std::vector<const KernelDef*> kernels;
+  for (const ops::Device device : kDevices) {
+    const auto own = kernels_of(op, device);
+    kernels.insert(kernels.end(), own.begin(), own.end());
+  }
+  return kernels;
+}
+
+// A view runs everywhere: there is nothing to run.
+bool runs_on(const OpDef& op, ops::Device device) {
+  return op.view || !kernels_of(op, device).empty();
+}
+
+bool has_cuda() { return !ops::KernelRegistry::get(ops::Device::kCuda).all().empty(); }
 
 Json ports(const std::vector<ops::Port>& ports) {
   static constexpr const char* kPresence[] = {"required", "optional", "variadic"};
@@ -96,10 +118,14 @@ Json to_json(const OpDef& op) {
   json["gradient"] = {{"kind", kGradient[static_cast<int>(op.gradient.kind)]},
                       {"reason", op.gradient.reason}};
   json["view"] = op.view;
+  json["devices"] = Json::array();
+  for (const ops::Device device : kDevices) {
+    if (runs_on(op, device)) json["devices"].push_back(device_name(device));
+  }
   json["kernels"] = Json::array();
   for (const KernelDef* kernel : kernels_of(op)) {
     json["kernels"].push_back({{"name", kernel->name},
-                               {"device", "cpu"},
+                               {"device", device_name(kernel->device)},
                                {"speed", speed_name(kernel->speed)},
                                {"layouts", layouts_name(kernel->layouts)},
                                {"accumulates", kernel->accumulates},
@@ -129,24 +155,38 @@ void print_one(const OpDef& op) {
     fmt::print("  {:<20} {}\n", attribute.name, attribute.doc);
   }
   fmt::print(
-      "\nkernels (fastest first; the first that accepts runs, below each why it may decline)\n");
+      "\nkernels (of a device the fastest first; the first that accepts runs, below each why it "
+      "may "
+      "decline)\n");
   if (op.view) fmt::print("  none needed: the output is the input under another shape\n");
   for (const KernelDef* kernel : kernels_of(op)) {
-    fmt::print("  {:<28} cpu, {}, layout {}{}\n", kernel->name, speed_name(kernel->speed),
-               layouts_name(kernel->layouts), kernel->accumulates ? ", adds in place" : "");
+    fmt::print("  {:<28} {}, {}, layout {}{}\n", kernel->name, device_name(kernel->device),
+               speed_name(kernel->speed), layouts_name(kernel->layouts),
+               kernel->accumulates ? ", adds in place" : "");
     for (const ops::Refusal& refusal : kernel->declines) fmt::print("    {}\n", refusal.sentence);
+  }
+  if (has_cuda() && !runs_on(op, ops::Device::kCuda)) {
+    fmt::print("  none for CUDA devices: there it runs on the CPU, with --fallback cpu\n");
   }
 }
 
 void print_table(const std::vector<const OpDef*>& all) {
-  fmt::print("{:<34} {:<22} {:<8} {}\n", "operator", "versions", "gradient", "kernels");
+  const bool cuda = has_cuda();
+  const auto row = [&](const std::string& name, const std::string& versions, const char* gradient,
+                       const char* on_cuda, const std::string& kernels) {
+    fmt::print("{:<34} {:<22} {:<8} ", name, versions, gradient);
+    if (cuda) fmt::print("{:<4} ", on_cuda);
+    fmt::print("{}\n", kernels);
+  };
+  row("operator", "versions", "gradient", "cuda", "kernels");
   for (const OpDef* op : all) {
     std::vector<std::string> kernels;
     for (const KernelDef* kernel : kernels_of(*op)) kernels.push_back(kernel->name);
     static constexpr const char* kGradient[] = {"missing", "yes", "zero", "none"};
-    fmt::print("{:<34} {:<22} {:<8} {}\n", ops::op_label(op->domain, op->name), versions(*op),
-               kGradient[static_cast<int>(op->gradient.kind)],
-               op->view ? "view" : runtime::join(kernels));
+    row(ops::op_label(op->domain, op->name), versions(*op),
+        kGradient[static_cast<int>(op->gradient.kind)],
+        runs_on(*op, ops::Device::kCuda) ? "yes" : "no",
+        op->view ? "view" : runtime::join(kernels));
   }
 }
 
@@ -202,7 +242,10 @@ int run(const std::string& name, bool json) {
   } else if (name.empty()) {
     print_table(chosen);
     print_refusals(chosen);
-    fmt::print("\n{} operators; `sardonyx ops NAME` tells more about one\n", chosen.size());
+    const auto on_cuda = std::ranges::count_if(
+        chosen, [](const OpDef* op) { return runs_on(*op, ops::Device::kCuda); });
+    fmt::print("\n{} operators{}; `sardonyx ops NAME` tells more about one\n", chosen.size(),
+               has_cuda() ? fmt::format(", {} of them on CUDA devices", on_cuda) : "");
   } else {
     for (const OpDef* op : chosen) print_one(*op);
   }

@@ -13,6 +13,7 @@
 #include <sstream>
 #include <thread>
 
+#include "ops/core/kernel.h"
 #include "tests/support/onnx_sketch.h"
 #include "tests/support/paths.h"
 #include "tests/tools/program.h"
@@ -313,6 +314,13 @@ TEST_F(Cli, ops_and_env_tell_what_there_is) {
         "Winograd does not pay for so few or so small images"}}};
   EXPECT_EQ(conv["kernels"][1], winograd);
   EXPECT_TRUE(has(one.out, "\n    Winograd needs channels in sixteens\n"));
+  // A build without CUDA says nothing of it.
+  const bool cuda = !ops::KernelRegistry::get(ops::Device::kCuda).all().empty();
+  EXPECT_EQ(conv["devices"], cuda ? Json({"cpu", "cuda"}) : Json({"cpu"}));
+  EXPECT_EQ(conv["kernels"].back()["device"], cuda ? "cuda" : "cpu");
+  EXPECT_EQ(Json::parse(run("ops DepthToSpace --json").out)[0]["devices"], Json({"cpu"}));
+  EXPECT_EQ(has(run("ops DepthToSpace").out, "none for CUDA devices"), cuda);
+  EXPECT_EQ(has(all.out, " gradient cuda kernels\n"), cuda);
   const Json env = Json::parse(run("env --json").out);
   EXPECT_EQ(env["devices"][0]["name"], "cpu");
   EXPECT_EQ(env["switches"][2]["name"], "SARDONYX_LOG");
