@@ -11,4 +11,8 @@ void launch_add(CudaContext&, DType, int64_t, const void*, void*) {
   throw InternalError("a build without CUDA launched a kernel");
 }
 
+std::unique_ptr<Kernel> on_host(std::unique_ptr<Kernel>, const KernelRequest&) {
+  throw InternalError("a build without CUDA planned for a CUDA device");
+}
+
 }  // namespace sardonyx::ops

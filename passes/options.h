@@ -116,6 +116,12 @@ enum class ChannelOrder : uint8_t {
   kLast,         // all that a kernel takes so
 };
 
+// Where nodes run that no kernel of the device takes.
+enum class Fallback : uint8_t {
+  kNone,  // nowhere: they are refused
+  kCpu,   // on the CPU, with copies there and back in each run
+};
+
 struct PipelineOptions {
   Mode mode = Mode::kTrain;
   MicroBatch micro_batch = MicroBatch::kOnly;
@@ -141,6 +147,7 @@ struct PipelineOptions {
   // -1 chosen by the target, 0 plain everywhere, 16: lanes wherever a kernel allows.
   int64_t lanes = -1;
   ChannelOrder channels = ChannelOrder::kByPrecision;
+  Fallback fallback = Fallback::kNone;
   std::vector<std::string> skip;  // optional passes that are left out: experiments
   bool direct_only = false;     // --direct-only: no kernel that rounds in another basis (Winograd)
   bool reference_only = false;  // only reference kernels (the oracle of whole-graph tests)

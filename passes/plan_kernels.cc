@@ -21,6 +21,7 @@ class AddingKernel final : public ops::Kernel {
   }
 
   size_t workspace_bytes() const override { return bytes_; }
+  size_t host_bytes() const override { return inner_->host_bytes(); }
 
   void run(ops::CpuContext& context) const override {
     ops::CpuContext inner = beside(context, context.workspace.data());

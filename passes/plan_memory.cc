@@ -8,6 +8,7 @@
 #include <numeric>
 #include <unordered_map>
 
+#include "ops/core/cuda_context.h"
 #include "passes/arena.h"
 #include "passes/lower.h"
 #include "passes/node_facts.h"
@@ -365,10 +366,15 @@ class Planner {
     Step step;
     step.node = &node;
     step.def = lowering_.kernels.at(&node);
-    const ops::KernelRequest request = on_target(request_for(graph_, node, rows), context_);
-    const ops::ScopedLibraryThreads threads(rows > 0 ? 1 : plan_->threads);
+    const bool falls_back = step.def->device != context_.target->device();
+    ops::KernelRequest request = request_for(graph_, node, rows);
+    if (!falls_back) request = on_target(std::move(request), context_);
+    const ops::ScopedLibraryThreads threads(falls_back ? context_.target->host_threads()
+                                            : rows > 0 ? 1
+                                                       : plan_->threads);
     with_context([&] { return "preparing kernel " + step.def->name + " of " + node.label(); },
                  [&] { step.kernel = step.def->create(request); });
+    if (falls_back) step.kernel = ops::on_host(std::move(step.kernel), request);
     step.output_types = request.out;
     step.workspace_bytes = step.kernel->workspace_bytes();
     const ops::OpDef& op = ops::OpRegistry::get().at(node);

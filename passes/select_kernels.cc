@@ -2,6 +2,7 @@
 // order of the registry and what kernels decline, or by measurement where there is a tuner. What
 // can't run is listed at once.
 #include <algorithm>
+#include <map>
 
 #include "passes/lower.h"
 #include "passes/requests.h"
@@ -37,9 +38,10 @@ bool can_serve(const ops::KernelDef& kernel, const std::vector<ops::KernelReques
 }
 
 // Those that the options allow.
-std::vector<const ops::KernelDef*> kernels_of(const Node& node, const PassContext& context) {
+std::vector<const ops::KernelDef*> kernels_of(const Node& node, ops::Device device,
+                                              const PassContext& context) {
   std::vector<const ops::KernelDef*> kernels =
-      ops::KernelRegistry::get(context.target->device()).find(node.domain, node.op);
+      ops::KernelRegistry::get(device).find(node.domain, node.op);
   std::erase_if(kernels, [&](const ops::KernelDef* kernel) {
     const bool plain_loops =
         kernel->speed == ops::Speed::kReference || kernel->layouts == ops::Layouts::kAny;
@@ -65,13 +67,13 @@ const ops::KernelDef* tuned(const ops::KernelDef& first,
   return context.tuner->fastest(candidates, requests.front(), manner.runs_on, manner.turns);
 }
 
-Choice choose(const Node& node, const std::vector<ops::KernelRequest>& requests,
+Choice choose(const Node& node, ops::Device device, const std::vector<ops::KernelRequest>& requests,
               const PassContext& context, const ops::KernelDef* asked, const Manner& manner) {
   const bool rounds_wrongly =
       context.options.direct_only && asked != nullptr && asked->rounding != ops::Rounding::kSum;
   if (asked != nullptr && !rounds_wrongly && can_serve(*asked, requests)) return {asked, {}};
   Choice choice;
-  const std::vector<const ops::KernelDef*> kernels = kernels_of(node, context);
+  const std::vector<const ops::KernelDef*> kernels = kernels_of(node, device, context);
   for (const ops::KernelDef* kernel : kernels) {
     std::optional<std::string> reason;
     for (const ops::KernelRequest& request : requests) {
@@ -85,6 +87,41 @@ Choice choose(const Node& node, const std::vector<ops::KernelRequest>& requests,
   }
   if (choice.refusals.empty()) choice.refusals = "\n    no kernel is registered for this device";
   return choice;
+}
+
+// Nodes of a CUDA device that run on the CPU, and what is copied for them, by operator.
+class FallenBack {
+ public:
+  void add(const ops::KernelRequest& request) {
+    auto& [nodes, bytes] = operators_[ops::op_label(request.node->domain, request.node->op)];
+    ++nodes;
+    for (const auto* types : {&request.in, &request.out}) {
+      for (const graph::TensorType& type : *types) {
+        if (type.dtype != graph::DType::kUndefined) bytes += static_cast<double>(type.bytes());
+      }
+    }
+  }
+
+  void notice(Lowering& lowering, int64_t rows) const {
+    for (const auto& [op, sums] : operators_) {
+      const auto& [nodes, bytes] = sums;
+      lowering.notices.push_back(fmt::format(
+          "--fallback cpu: {} node{} of {} run{} on the CPU; each run of {} row{} waits there and "
+          "copies {:.2f} MiB",
+          nodes, nodes == 1 ? "" : "s", op, nodes == 1 ? "s" : "", rows, rows == 1 ? "" : "s",
+          bytes / (1 << 20)));
+    }
+  }
+
+ private:
+  std::map<std::string, std::pair<int64_t, double>> operators_;
+};
+
+// What to do where the device has no kernel, if anything.
+const char* fallback_hint(const PassContext& context) {
+  const bool asked = context.options.fallback == Fallback::kCpu;
+  if (context.target->device() == ops::Device::kCpu || asked) return "";
+  return "\n  --fallback cpu runs them on the CPU, with copies there and back in each step";
 }
 
 // An earlier run's kernel gave way to another. No node in the line: one line for all alike.
@@ -114,6 +151,10 @@ const ops::KernelDef* asked_kernel(const Node& node, const std::string& key,
 
 void select_kernels(Lowering& lowering, const PassContext& context) {
   const graph::Graph& graph = *lowering.graph;
+  const ops::Device device = context.target->device();
+  const bool may_fall_back =
+      device != ops::Device::kCpu && context.options.fallback == Fallback::kCpu;
+  FallenBack fallen_back;
   std::string missing;
   for (const RegionSpec& region : lowering.regions) {
     for (const Node* node : region.nodes) {
@@ -125,7 +166,13 @@ void select_kernels(Lowering& lowering, const PassContext& context) {
       const int64_t tail = region.block_rows > 0 ? context.options.batch % region.block_rows : 0;
       if (tail > 0) requests.push_back(request(tail));
       const ops::KernelDef* asked = asked_kernel(*node, lowering.keys[node], context);
-      const Choice choice = choose(*node, requests, context, asked, manner_of(region, context));
+      Choice choice = choose(*node, device, requests, context, asked, manner_of(region, context));
+      if (choice.kernel == nullptr && may_fall_back) {
+        const ops::KernelRequest on_host = request_for(graph, *node, 0);
+        Choice other = choose(*node, ops::Device::kCpu, {on_host}, context, nullptr, {});
+        if (other.kernel != nullptr) fallen_back.add(on_host);
+        choice = {other.kernel, choice.refusals + other.refusals};
+      }
       notice_replaced(lowering, *node, choice.kernel, context);
       if (choice.kernel == nullptr) {
         missing += fmt::format("\n  node {}:{}", node->label(), choice.refusals);
@@ -133,7 +180,10 @@ void select_kernels(Lowering& lowering, const PassContext& context) {
       lowering.kernels[node] = choice.kernel;
     }
   }
-  if (!missing.empty()) throw Error("no kernel runs these nodes:{}", missing);
+  if (!missing.empty()) {
+    throw Error("no kernel runs these nodes:{}{}", missing, fallback_hint(context));
+  }
+  fallen_back.notice(lowering, context.options.batch);
 }
 
 }  // namespace sardonyx::passes

@@ -18,6 +18,8 @@ class Target {
   virtual std::string name() const = 0;   // "cpu (avx512, 2 threads)"
   virtual size_t l2_bytes() const = 0;    // private cache of one core
   virtual int vector_floats() const = 0;  // float lanes of the widest vector unit
+  // Those for kernels of the CPU.
+  virtual int host_threads() const { return threads(); }
   // What kernels of a CUDA device are planned with; null: it is the CPU.
   virtual ops::CudaLibraries* libraries() const { return nullptr; }
 };

@@ -1,5 +1,6 @@
 #include "runtime/config.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "passes/pass_manager.h"
@@ -37,6 +38,20 @@ std::vector<std::string> devices_of(const Flags& flags) {
                      flags.devices.size());
   }
   return flags.devices;
+}
+
+// What only CUDA devices take, and what they don't.
+void check_device_flags(const Flags& flags, const std::vector<std::string>& devices) {
+  const auto cuda = std::ranges::find_if(
+      devices, [](const std::string& device) { return device.starts_with("cuda"); });
+  if (flags.tune && cuda != devices.end()) {
+    throw UsageError("--tune measures kernels of the CPU: leave it out with --devices {}", *cuda);
+  }
+  if (flags.fallback.empty()) return;
+  check_choice("--fallback", flags.fallback, {"cpu"});
+  if (cuda == devices.end()) {
+    throw UsageError("--fallback cpu goes with a CUDA device, as --devices cuda:0");
+  }
 }
 
 std::vector<double> shares_of(const Flags& flags) {
@@ -126,6 +141,7 @@ SessionOptions session_options(const Flags& flags) {
   check_counts(flags);
   SessionOptions options;
   options.devices = devices_of(flags);
+  check_device_flags(flags, options.devices);
   if (flags.threads < 0) throw UsageError("--threads {}: expected at least 1", flags.threads);
   const auto replicas = static_cast<int64_t>(options.devices.size());
   if (flags.threads > 0 && flags.threads < replicas) {
@@ -147,6 +163,7 @@ SessionOptions session_options(const Flags& flags) {
   pipeline.optimizer = optimizer_options(flags);
   pipeline.reduce = reduce_options(flags);
   pipeline.direct_only = flags.direct_only;
+  if (flags.fallback == "cpu") pipeline.fallback = passes::Fallback::kCpu;
   options.tune = flags.tune;
   check_skips(flags);
   pipeline.skip = flags.skip_passes;

@@ -56,6 +56,7 @@ struct Flags {
 
   uint64_t seed = 0;
   std::string dtype = "f32", on_nan = "stop";
+  std::string fallback;  // cpu, or "" for none
   bool direct_only = false, tune = false, dry_run = false, summary = false;
   std::vector<std::string> skip_passes;
   std::optional<int64_t> memory_budget;  // bytes

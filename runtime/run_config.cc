@@ -153,6 +153,7 @@ const std::vector<Setting>& settings() {
       setting("--replicas", &Flags::replicas, kRecuts),
       setting("--devices", &Flags::devices, kRecuts),
       setting("--shares", &Flags::shares, kRecuts),
+      setting("--fallback", &Flags::fallback, kRounds),
       setting("--threads", &Flags::threads, kRounds),
       setting("--reduce-dtype", &Flags::reduce_dtype, kNoticed),
       setting("--dtype", &Flags::dtype, kRefused),
@@ -235,7 +236,16 @@ int64_t replicas_of(const Flags& flags) {
   return flags.devices.empty() ? flags.replicas : static_cast<int64_t>(flags.devices.size());
 }
 
+bool has_cuda(const Flags& flags) {
+  return std::ranges::any_of(flags.devices,
+                             [](const std::string& device) { return device.starts_with("cuda"); });
+}
+
 constexpr Fall kFalls[] = {
+    {"--fallback", [](const Flags& f) { return !f.fallback.empty() && !has_cuda(f); },
+     "there is no CUDA device any more"},
+    {"--tune", [](const Flags& f) { return f.tune && has_cuda(f); },
+     "it measures kernels of the CPU"},
     {"--shares",
      [](const Flags& f) {
        return !f.shares.empty() && static_cast<int64_t>(f.shares.size()) != replicas_of(f);

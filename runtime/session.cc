@@ -8,7 +8,6 @@
 #include "graph/support/error.h"
 #include "ops/core/inference_form.h"
 #include "passes/pipelines.h"
-#include "runtime/devices/memory_limit.h"
 #include "runtime/finite.h"
 #include "runtime/usage.h"
 
@@ -165,9 +164,7 @@ std::unique_ptr<Session::Loaded> Session::load(const PlanKey& key, passes::PassC
   const int place = key.place;
   std::unique_ptr<Loaded> made = make_plan(key, std::move(context), states);
   Loaded& loaded = *made;
-  require_memory(
-      {replicas(), states.bytes(), std::max(memory().arena_bytes, loaded.plan->arena_bytes)},
-      memory_limit());
+  require_room(place, *loaded.plan, states.bytes());
   loaded.executors.resize(static_cast<size_t>(replicas()));
   const auto& entries = states.entries();
   replicas_->run("loading", [&](int replica, const Links&) {

@@ -256,6 +256,9 @@ class Session {
   passes::PassContext context_for(const PlanKey& key) const;
   bool has_larger_plan(const PlanKey& key) const;
   KernelChoices::Table replayed_kernels(const PlanKey& key) const;
+  // That every device has memory for its replicas, with this plan for those at `place`. Throws
+  // Error.
+  void require_room(int place, const passes::Plan& plan, size_t state_bytes) const;
   // A plan with its memory, new states and executors on every replica.
   std::unique_ptr<Loaded> load(const PlanKey& key, passes::PassContext context);
   std::vector<std::vector<Run>> runs_of(const Cut& whole_cut);  // of a step, by replica

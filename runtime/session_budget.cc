@@ -1,4 +1,5 @@
-// --memory-budget: plans with more and more computed again, until one fits.
+// What plans may take: the memory that there is, and --memory-budget: plans with more and more
+// computed again, until one fits.
 //
 // The plans of a key are a fixed sequence, whatever the budget: as without one, then every rung of
 // recompute. A budget picks one of them and is refused only when none fits, so any budget from the
@@ -7,6 +8,7 @@
 #include <utility>
 
 #include "graph/support/error.h"
+#include "runtime/devices/memory_limit.h"
 #include "runtime/session.h"
 
 namespace sardonyx::runtime {
@@ -96,6 +98,30 @@ int64_t Session::least_budget(const PlanKey& refused_key, const Fit& refused,
     least = std::max(least, arenas(own));
   }
   return least + replicas() * static_cast<int64_t>(states.bytes());
+}
+
+void Session::require_room(int place, const passes::Plan& plan, size_t state_bytes) const {
+  for (int first = 0; first < replicas(); ++first) {
+    if (replicas_->place_of(first) != first) continue;
+    const Device& device = replicas_->device(first);
+    PlannedMemory planned{0, state_bytes, 0, 0};
+    size_t reserved = device.reserved_bytes();
+    const auto add = [&](const passes::Plan& other) {
+      planned.arena_bytes = std::max(planned.arena_bytes, other.arena_bytes);
+      planned.plan_bytes += device.plan_bytes(other);
+    };
+    for (const auto& [key, loaded] : plans_) {
+      if (key.place == first && loaded != nullptr) add(*loaded->plan);
+    }
+    reserved += planned.plan_bytes;
+    if (place == first) add(plan);
+    for (int r = first; r < replicas(); ++r) {
+      if (replicas_->place_of(r) == first) ++planned.replicas;
+    }
+    MemoryLimit limit = device.free_memory();
+    limit.bytes += static_cast<double>(planned.replicas) * static_cast<double>(reserved);
+    require_memory(planned, limit);
+  }
 }
 
 }  // namespace sardonyx::runtime

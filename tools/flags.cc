@@ -148,6 +148,9 @@ void add_device_flags(CLI::App& app, Flags& flags) {
   app.add_option("--reduce-dtype", flags.reduce_dtype,
                  "how gradients travel between replicas: f32, or rounded to bf16")
       ->group(kGroup);
+  app.add_option("--fallback", flags.fallback,
+                 "cpu: nodes that no kernel of a CUDA device takes run on the CPU, with copies")
+      ->group(kGroup);
   app.add_flag("--sync-bn", flags.sync_bn,
                "BatchNormalization's statistics of a micro-batch over all replicas")
       ->group(kGroup);

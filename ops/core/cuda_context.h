@@ -47,7 +47,15 @@ class CudaContext : public RunContext {
   cuda::Stream stream = nullptr;
   CudaLibraries* libraries = nullptr;
   DeviceCommunicator* communicator = nullptr;  // null: the replica is alone
+  // For kernels of the CPU (on_host): pinned, at least Kernel::host_bytes(), 64-byte aligned.
+  std::byte* host_memory = nullptr;
+  ThreadPool* host_pool = nullptr;
+  std::function<void()> wait;  // until the stream has done everything
 };
+
+// A kernel of the CPU as one of a CUDA device: a launch waits for the stream, copies the operands
+// to host memory, runs the kernel and enqueues the copies of the results.
+std::unique_ptr<Kernel> on_host(std::unique_ptr<Kernel> kernel, const KernelRequest& request);
 
 // A kernel made from one function that launches something, as simple_kernel.
 using LaunchFunction = std::function<void(const KernelRequest&, CudaContext&)>;

@@ -91,6 +91,8 @@ class Kernel {
  public:
   virtual ~Kernel() = default;
   virtual size_t workspace_bytes() const { return 0; }
+  // Of CudaContext::host_memory, where a launch needs some.
+  virtual size_t host_bytes() const { return 0; }
   // Each is called from several threads at once with different contexts: no mutable members. A
   // kernel has the one for the device of its KernelDef; the other throws InternalError.
   virtual void run(CpuContext& context) const;

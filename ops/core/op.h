@@ -107,6 +107,15 @@ enum class Narrow : uint8_t {
   kFollows,   // the narrow type where an operand has it already
 };
 
+// What an input may hold where that depends on its values, as class numbers do.
+struct ValueCheck {
+  int input = -1;  // there is none
+  // Throws Error. `values` is host memory. Kernels of the CPU ask this themselves; where kernels
+  // can't refuse anything, who feeds the input asks before. `first_sample`: index of row 0 in the
+  // batch.
+  std::function<void(const KernelRequest&, const void* values, int64_t first_sample)> check;
+};
+
 struct OpDef {
   std::string domain;  // "" = ai.onnx
   std::string name;
@@ -149,6 +158,7 @@ struct OpDef {
   std::function<std::pair<Value*, Value*>(Node&, OpBuilder&)> split_loss;
   // Set for Softmax and LogSoftmax: cross-entropy takes the input of a closing one.
   ClassOutput class_output = ClassOutput::kNone;
+  ValueCheck value_check;
   // Attributes that hold an element type ("to"): converted together with the graph's floats.
   std::vector<std::string> dtype_attributes;
   // Constants that meet the model's input only through such operators are data preprocessing, not

@@ -198,6 +198,7 @@ OpDef loss(const char* name, const char* doc, std::vector<int> since) {
                    {"ignore_index", "int, default none: labels that count nothing"}};
   op.infer = infer_loss;
   op.batch = batch_role;
+  op.value_check = cross_entropy::label_check();
   return op;
 }
 

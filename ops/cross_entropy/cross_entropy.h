@@ -32,6 +32,29 @@ struct Geometry {
   static Geometry of_scores(const std::vector<int64_t>& shape);
 };
 
+// Class numbers of any of their types.
+struct Labels {
+  const void* data = nullptr;
+  DType dtype = DType::kInt64;
+
+  int64_t at(int64_t position) const {
+    switch (dtype) {
+      case DType::kInt32:
+        return static_cast<const int32_t*>(data)[position];
+      case DType::kUint8:
+        return static_cast<const uint8_t*>(data)[position];
+      default:
+        return static_cast<const int64_t*>(data)[position];
+    }
+  }
+};
+
+// Throws Error naming sample, value and number of classes.
+void check_labels(const Labels& labels, const Geometry& geometry, std::optional<int64_t> ignore,
+                  int64_t first_sample);
+// The same for the labels at input 1 of a loss of the scores at input 0.
+ValueCheck label_check();
+
 OpDef cross_entropy_loss_op();
 OpDef cross_entropy_grad_op();
 OpDef nll_loss_op();

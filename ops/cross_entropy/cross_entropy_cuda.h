@@ -1,7 +1,7 @@
 // What cross_entropy.cu launches. Private to ops/cross_entropy.
 //
-// A label out of range can't be refused while the device works: it makes its loss and its gradient
-// NaN, and a step whose loss isn't finite is skipped.
+// A label out of range can't be refused while the device works: where it comes from the host, that
+// is done there (OpDef::value_check), else it makes its loss and its gradient NaN.
 #pragma once
 
 #include <cstdint>

@@ -151,6 +151,7 @@ OpDef cross_entropy_loss_op() {
   op.outputs = {{"loss_sum"}, {"weight"}, {"log_prob", Presence::kOptional}};
   op.attributes = {kIgnore, kSmoothing};
   op.infer = infer_cross_entropy;
+  op.value_check = label_check();
   op.gradient = gradient(cross_entropy_gradient);
   op.batch = sum_role;
   return op;
@@ -175,6 +176,7 @@ OpDef nll_loss_op() {
   op.outputs = {{"loss_sum"}, {"weight"}};
   op.attributes = {kIgnore};
   op.infer = infer_nll;
+  op.value_check = label_check();
   op.gradient = gradient(nll_gradient);
   op.batch = sum_role;
   return op;

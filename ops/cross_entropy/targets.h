@@ -11,31 +11,18 @@ namespace sardonyx::ops::cross_entropy {
 template <class T>
 class Targets {
  public:
-  // Checks all labels. Throws Error naming sample, value and number of classes.
+  // Checks all labels.
   Targets(const KernelRequest& request, const CpuContext& context, const Geometry& geometry,
           int labels_input, int weights_input)
-      : labels_(context.inputs[labels_input]),
-        dtype_(request.in[labels_input].dtype),
+      : labels_{context.inputs[labels_input], request.in[labels_input].dtype},
         weights_(request.has_in(weights_input) ? context.in<T>(weights_input) : nullptr),
         ignore_(ignore_index_of(*request.node)),
         geometry_(geometry) {
-    for (int64_t i = 0; i < geometry.positions(); ++i) {
-      const int64_t y = label(i);
-      if ((y < 0 || y >= geometry.classes) && !ignored(y)) refuse(i, context.first_sample);
-    }
+    check_labels(labels_, geometry, ignore_, context.first_sample);
   }
 
   // Of position n * inner + i.
-  int64_t label(int64_t position) const {
-    switch (dtype_) {
-      case DType::kInt32:
-        return static_cast<const int32_t*>(labels_)[position];
-      case DType::kUint8:
-        return static_cast<const uint8_t*>(labels_)[position];
-      default:
-        return static_cast<const int64_t*>(labels_)[position];
-    }
-  }
+  int64_t label(int64_t position) const { return labels_.at(position); }
   bool ignored(int64_t label) const { return ignore_ && *ignore_ == label; }
   const T* weights() const { return weights_; }  // nullptr: all 1
   double weight(int64_t label) const {
@@ -58,16 +45,7 @@ class Targets {
   }
 
  private:
-  [[noreturn]] void refuse(int64_t position, int64_t first_sample) const {
-    const std::string place =
-        geometry_.inner == 1 ? "" : fmt::format(", position {}", position % geometry_.inner);
-    throw Error("label {} of sample {}{} is out of range: there are {} classes (0..{})",
-                label(position), first_sample + position / geometry_.inner, place,
-                geometry_.classes, geometry_.classes - 1);
-  }
-
-  const void* labels_;
-  DType dtype_;
+  Labels labels_;
   const T* weights_;
   std::optional<int64_t> ignore_;
   Geometry geometry_;

@@ -19,6 +19,9 @@ class CpuDevice final : public Device {
 
   void reserve_states(size_t bytes) override;
   void reserve_arena(size_t bytes) override;
+  // Nothing counts: the limit is one of all that there is.
+  MemoryLimit free_memory() const override { return memory_limit(); }
+  size_t reserved_bytes() const override { return 0; }
   void write_state(size_t offset, const void* host, size_t bytes) override;
   void read_state(size_t offset, void* host, size_t bytes) const override;
   KernelTimes measure(const std::vector<const ops::KernelDef*>& kernels,

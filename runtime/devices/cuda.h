@@ -13,7 +13,7 @@
 namespace sardonyx::runtime {
 
 // Throws Error: "cuda:2": this machine has 1 CUDA device; no driver; this build has no CUDA.
-std::unique_ptr<Device> make_cuda_device(int index);
+std::unique_ptr<Device> make_cuda_device(int index, const DeviceThreads& host_threads = 1);
 // How the replicas on CUDA devices take part in the sums of `group`: in device memory where all are
 // on one device, by NCCL where each has its own, through host memory else. Devices and group
 // outlive them.

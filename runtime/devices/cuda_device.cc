@@ -29,8 +29,9 @@ struct CudaDevice::Libraries {
   ops::cublas::Handle cublas;
 };
 
-CudaDevice::CudaDevice(int index)
+CudaDevice::CudaDevice(int index, DeviceThreads host_threads)
     : index_(entered(index)),
+      host_threads_(std::move(host_threads)),
       facts_(cuda::device_facts(index)),
       staging_(kStagingBytes),
       handles_(std::make_unique<Libraries>()),
@@ -74,6 +75,31 @@ void CudaDevice::synchronize(cuda::Event event) const {
   for (const Polling polling; !cuda::done(event); polling.pause()) watch_();
 }
 
+void CudaDevice::reserve_host(size_t bytes) {
+  if (bytes == 0) return;
+  if (host_pool_ == nullptr) {
+    host_pool_ = std::make_unique<WorkerPool>(host_threads_.count, host_threads_.waiting,
+                                              host_threads_.cores);
+  }
+  if (bytes <= host_memory_.size()) return;
+  enter();
+  synchronize();  // copies read and write the old one
+  host_memory_ = cuda::PinnedMemory(bytes);
+}
+
+std::vector<pid_t> CudaDevice::worker_ids() const {
+  return host_pool_ == nullptr ? std::vector<pid_t>() : host_pool_->worker_ids();
+}
+
+MemoryLimit CudaDevice::free_memory() const {
+  enter();
+  return {static_cast<double>(cuda::free_bytes()), fmt::format("cuda:{} has room for", index_)};
+}
+
+size_t CudaDevice::plan_bytes(const passes::Plan& plan) const {
+  return CudaExecutor::device_bytes(plan);
+}
+
 void CudaDevice::upload(void* device, const void* host, size_t bytes) {
   enter();
   for (size_t at = 0; at < bytes; at += staging_.size()) {
@@ -107,14 +133,14 @@ void CudaDevice::read_state(size_t offset, void* host, size_t bytes) const {
 
 KernelTimes CudaDevice::measure(const std::vector<const ops::KernelDef*>&,
                                 const ops::KernelRequest&, passes::RunsOn) {
-  throw Error("--tune measures on the CPU only; leave it out with --devices cuda");
+  throw Error("kernels are measured on the CPU only: leave out --tune");
 }
 
 std::unique_ptr<Executor> CudaDevice::load(const passes::Plan& plan) {
   return std::make_unique<CudaExecutor>(plan, *this);
 }
 
-std::unique_ptr<Device> make_cuda_device(int index) {
+std::unique_ptr<Device> make_cuda_device(int index, const DeviceThreads& host_threads) {
   const std::string reason = why_no_cuda();
   if (!reason.empty()) {
     throw Error("device 'cuda:{}': {}, or use --devices cpu", index, reason);
@@ -124,7 +150,7 @@ std::unique_ptr<Device> make_cuda_device(int index) {
     throw Error("device 'cuda:{}': this machine has {} CUDA device{}, numbered from 0", index,
                 count, count == 1 ? "" : "s");
   }
-  return std::make_unique<CudaDevice>(index);
+  return std::make_unique<CudaDevice>(index, host_threads);
 }
 
 std::string why_no_cuda() { return cuda::why_unavailable(); }

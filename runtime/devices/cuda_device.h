@@ -11,12 +11,14 @@
 #include "ops/core/cuda_context.h"
 #include "ops/core/cudnn.h"
 #include "runtime/devices/device.h"
+#include "runtime/devices/thread_pool.h"
 
 namespace sardonyx::runtime {
 
 class CudaDevice final : public Device {
  public:
-  explicit CudaDevice(int index);
+  // `host_threads` run kernels of the CPU, where a plan has any.
+  explicit CudaDevice(int index, DeviceThreads host_threads = 1);
   ~CudaDevice() override;
 
   ops::Device device() const override { return ops::Device::kCuda; }
@@ -24,14 +26,19 @@ class CudaDevice final : public Device {
   std::string name() const override;
   size_t l2_bytes() const override { return facts_.l2_bytes; }
   int vector_floats() const override { return 32; }
+  int host_threads() const override { return host_threads_.count; }
   ops::CudaLibraries* libraries() const override { return libraries_.get(); }
 
   void reserve_states(size_t bytes) override;
   void reserve_arena(size_t bytes) override;
+  MemoryLimit free_memory() const override;
+  size_t reserved_bytes() const override { return states_.size() + arena_.size(); }
+  size_t plan_bytes(const passes::Plan& plan) const override;
   void write_state(size_t offset, const void* host, size_t bytes) override;
   void read_state(size_t offset, void* host, size_t bytes) const override;
   KernelTimes measure(const std::vector<const ops::KernelDef*>& kernels,
                       const ops::KernelRequest& request, passes::RunsOn runs_on) override;
+  std::vector<pid_t> worker_ids() const override;
   std::unique_ptr<Executor> load(const passes::Plan& plan) override;
 
   // Makes the calling thread speak to this device.
@@ -45,6 +52,10 @@ class CudaDevice final : public Device {
   // Return when the compute stream has done everything, or the event is done.
   void synchronize() const;
   void synchronize(ops::cuda::Event event) const;
+  // For kernels of the CPU: at least so much pinned memory, and threads; neither where it is 0.
+  void reserve_host(size_t bytes);
+  std::byte* host_memory() const { return host_memory_.data(); }
+  ops::ThreadPool* host_pool() const { return host_pool_.get(); }
   // Copies through pinned memory, piece by piece, behind everything on the compute stream; returns
   // when the bytes are there.
   void upload(void* device, const void* host, size_t bytes);
@@ -54,11 +65,13 @@ class CudaDevice final : public Device {
   struct Libraries;
 
   int index_;
+  DeviceThreads host_threads_;
   ops::cuda::DeviceFacts facts_;
   std::function<void()> watch_;
   ops::cuda::OwnedStream compute_;
   ops::cuda::OwnedEvent reached_;  // recorded by who waits for the stream
-  ops::cuda::PinnedMemory staging_;
+  ops::cuda::PinnedMemory staging_, host_memory_;
+  std::unique_ptr<WorkerPool> host_pool_;
   ops::cuda::Memory states_, arena_;
   std::unique_ptr<Libraries> handles_;
   std::unique_ptr<ops::CudaLibraries> libraries_;

@@ -1,8 +1,12 @@
 #include "runtime/devices/cuda_executor.h"
 
+#include <algorithm>
+#include <tuple>
+
 #include "graph/support/bytes.h"
 #include "graph/support/error.h"
 #include "passes/arena.h"
+#include "runtime/devices/omp_shim.h"
 
 namespace sardonyx::runtime {
 
@@ -31,7 +35,16 @@ CudaExecutor::CudaExecutor(const passes::Plan& plan, CudaDevice& device)
     feed.host = cuda::PinnedMemory(input_bytes_);
     feed.device = cuda::Memory(input_bytes_);
   }
+  size_t host_bytes = 0;
+  for (const passes::Region& region : plan_.regions) {
+    for (const Step& step : region.steps) {
+      host_bytes = std::max(host_bytes, step.kernel->host_bytes());
+    }
+  }
+  device_.reserve_host(host_bytes);
+  find_checked_inputs();
   context_.stream = device_.compute();
+  context_.wait = [this] { device_.synchronize(); };
   context_.libraries = device_.libraries();
   load_constants();
 }
@@ -44,6 +57,26 @@ CudaExecutor::~CudaExecutor() {
     device_.synchronize();
   } catch (const std::exception&) {
     // The device is lost; who asks it next is told.
+  }
+}
+
+size_t CudaExecutor::device_bytes(const passes::Plan& plan) {
+  size_t inputs = 0, constants = 0;
+  for (const passes::PlanInput& input : plan.inputs) inputs += aligned(input.type.bytes());
+  for (const graph::Tensor& constant : plan.constants)
+    constants += aligned(constant.bytes().size());
+  return std::tuple_size_v<decltype(feeds_)> * inputs + constants;
+}
+
+void CudaExecutor::find_checked_inputs() {
+  for (const passes::Region& region : plan_.regions) {
+    for (const Step& step : region.steps) {
+      const ops::ValueCheck& check = ops::OpRegistry::get().at(*step.node).value_check;
+      if (check.input < 0) continue;
+      const Location& from = step.inputs.at(static_cast<size_t>(check.input));
+      if (from.space != Space::kInput) continue;
+      checked_.push_back({from.offset, step.node, ops::KernelRequest::of(*step.node)});
+    }
   }
 }
 
@@ -63,8 +96,12 @@ void CudaExecutor::load_constants() {
 void CudaExecutor::run(const RunArguments& arguments) {
   CHECK(arguments.inputs.size() == plan_.inputs.size(), "{} inputs given, the plan has {}",
         arguments.inputs.size(), plan_.inputs.size());
+  check_inputs(arguments);
   device_.enter();
+  const ScopedOmpPool omp(device_.host_pool());
   copy_inputs(arguments);
+  context_.host_memory = device_.host_memory();
+  context_.host_pool = device_.host_pool();
   context_.seed = arguments.seed;
   context_.step = arguments.step;
   context_.first_sample = arguments.first_sample;
@@ -75,6 +112,18 @@ void CudaExecutor::run(const RunArguments& arguments) {
   copy_states();
   cuda::record(feeds_[feed_].read.get(), device_.compute());
   feeds_[feed_].used = true;
+}
+
+void CudaExecutor::check_inputs(const RunArguments& arguments) const {
+  for (const Checked& checked : checked_) {
+    with_context([&] { return "running node " + checked.node->label(); },
+                 [&] {
+                   ops::OpRegistry::get()
+                       .at(*checked.node)
+                       .value_check.check(checked.request, arguments.inputs[checked.input],
+                                          arguments.first_sample);
+                 });
+  }
 }
 
 void CudaExecutor::copy_inputs(const RunArguments& arguments) {

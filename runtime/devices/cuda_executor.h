@@ -20,6 +20,9 @@ class CudaExecutor final : public Executor {
   CudaExecutor(const passes::Plan& plan, CudaDevice& device);
   ~CudaExecutor() override;
 
+  // Of the device, for inputs and constants of this plan.
+  static size_t device_bytes(const passes::Plan& plan);
+
   const passes::Plan& plan() const override { return plan_; }
   void run(const RunArguments& arguments) override;
   graph::Tensor output(int i) const override;
@@ -34,7 +37,16 @@ class CudaExecutor final : public Executor {
     bool used = false;  // `read` was recorded
   };
 
+  // An input with values that kernels can't refuse while the device works.
+  struct Checked {
+    size_t input = 0;
+    const graph::Node* node = nullptr;
+    ops::KernelRequest request;
+  };
+
+  void find_checked_inputs();
   void load_constants();
+  void check_inputs(const RunArguments& arguments) const;
   void copy_inputs(const RunArguments& arguments);
   void run_step(const passes::Step& step, const RunArguments& arguments);
   void observe(const passes::Step& step);
@@ -44,6 +56,7 @@ class CudaExecutor final : public Executor {
   const passes::Plan& plan_;
   CudaDevice& device_;
   ops::cuda::OwnedStream copies_;
+  std::vector<Checked> checked_;
   std::vector<size_t> input_offsets_, constant_offsets_;
   size_t input_bytes_ = 0;
   ops::cuda::Memory constants_;

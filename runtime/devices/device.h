@@ -15,6 +15,7 @@
 #include "passes/tuner.h"
 #include "runtime/devices/executor.h"
 #include "runtime/devices/kernel_clock.h"
+#include "runtime/devices/memory_limit.h"
 #include "runtime/devices/waiting.h"
 
 namespace sardonyx::runtime {
@@ -26,6 +27,12 @@ class Device : public passes::Target {
   // The arena holds at least `bytes`; contents don't survive. Called before the first step, never
   // in one.
   virtual void reserve_arena(size_t bytes) = 0;
+  // Memory that may still be reserved on it, by all replicas together.
+  virtual MemoryLimit free_memory() const = 0;
+  // That this replica has reserved and that no longer counts as free.
+  virtual size_t reserved_bytes() const = 0;
+  // What load() takes of it beside states and arena.
+  virtual size_t plan_bytes(const passes::Plan&) const { return 0; }
   virtual void write_state(size_t offset, const void* host, size_t bytes) = 0;
   virtual void read_state(size_t offset, void* host, size_t bytes) const = 0;
   // Seconds of each kernel on this device's threads, as measure_kernels.

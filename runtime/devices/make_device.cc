@@ -26,7 +26,7 @@ int cuda_index(const std::string& name) {
 
 std::unique_ptr<Device> make_device(const std::string& name, const DeviceThreads& threads) {
   if (name == "cpu") return std::make_unique<CpuDevice>(threads);
-  if (name.starts_with("cuda")) return make_cuda_device(cuda_index(name));
+  if (name.starts_with("cuda")) return make_cuda_device(cuda_index(name), threads);
   throw Error("there is no device '{}'; known: cpu, cuda:0", name);
 }
 

@@ -62,14 +62,17 @@ MemoryLimit memory_limit(const fs::path& root) {
 void require_memory(const PlannedMemory& planned, const MemoryLimit& limit) {
   const auto states = static_cast<double>(planned.state_bytes);
   const auto arena = static_cast<double>(planned.arena_bytes);
-  const double all = planned.replicas * (states + arena);
+  const auto plans = static_cast<double>(planned.plan_bytes);
+  const double all = planned.replicas * (states + arena + plans);
   if (all <= limit.bytes) return;
   throw Error(
-      "the plan takes {} of memory ({}{} of states and {} for a micro-batch), but {} {}; use a "
-      "smaller --micro-batch, a larger --accumulate{}",
+      "the plan takes {} of memory ({}{} of states{} and {} for a micro-batch), but {} {}; use a "
+      "smaller --micro-batch, a larger --accumulate{}, or let --memory-budget keep less",
       bytes_str(all),
       planned.replicas > 1 ? fmt::format("{} replicas, each ", planned.replicas) : "",
-      bytes_str(states), bytes_str(arena), limit.owner, bytes_str(limit.bytes),
+      bytes_str(states),
+      plans > 0 ? fmt::format(", {} for inputs and constants", bytes_str(plans)) : "",
+      bytes_str(arena), limit.owner, bytes_str(limit.bytes),
       planned.replicas > 1 ? " or fewer --replicas" : " or a smaller --batch");
 }
 

@@ -17,10 +17,10 @@ struct MemoryLimit {
 // smallest. Files are looked for under `root`: tests bring their own.
 MemoryLimit memory_limit(const std::filesystem::path& root = "/");
 
-// Of one replica, all of which are on this machine.
+// Of one replica, all of which share the memory. `plan_bytes`: what plans keep beside the rest.
 struct PlannedMemory {
   int replicas = 1;
-  size_t state_bytes = 0, arena_bytes = 0;
+  size_t state_bytes = 0, arena_bytes = 0, plan_bytes = 0;
 };
 
 // Throws Error: what is planned, what there is, what to do.

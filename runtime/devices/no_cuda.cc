@@ -12,7 +12,7 @@ CudaFacts cuda_facts() {
   return facts;
 }
 
-std::unique_ptr<Device> make_cuda_device(int index) {
+std::unique_ptr<Device> make_cuda_device(int index, const DeviceThreads&) {
   throw Error("device 'cuda:{}': {}; use --devices cpu, or build with the CUDA toolkit installed",
               index, why_no_cuda());
 }

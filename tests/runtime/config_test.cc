@@ -58,6 +58,23 @@ TEST(Config, direct_only_counts_more_than_the_kernels_of_the_run_before) {
   EXPECT_EQ(transformed_kernels(std::move(options)), 0);
 }
 
+TEST(Config, what_goes_with_cuda_devices_or_without_them_is_known_before_any_file_is_read) {
+  Flags flags;
+  flags.devices = {"cpu", "cuda:1"};
+  flags.tune = true;
+  EXPECT_EQ(error_of([&] { session_options(flags); }),
+            "--tune measures kernels of the CPU: leave it out with --devices cuda:1");
+  flags.tune = false;
+  EXPECT_EQ(session_options(flags).pipeline.fallback, passes::Fallback::kNone);
+  flags.fallback = "cpu";
+  EXPECT_EQ(session_options(flags).pipeline.fallback, passes::Fallback::kCpu);
+  flags.devices = {"cpu"};
+  EXPECT_EQ(error_of([&] { session_options(flags); }),
+            "--fallback cpu goes with a CUDA device, as --devices cuda:0");
+  flags.fallback = "gpu";
+  EXPECT_THROW(session_options(flags), UsageError);
+}
+
 TEST(Config, what_is_switched_off_in_words_is_off) {
   Flags flags;
   flags.augment = flags.normalize = "none";

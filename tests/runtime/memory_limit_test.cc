@@ -70,13 +70,21 @@ TEST(RequireMemory, says_what_is_planned_what_there_is_and_what_to_do) {
             }),
             "the plan takes 3.0 MiB of memory (1.0 MiB of states and 2.0 MiB for a micro-batch), "
             "but this machine has 3.0 MiB; use a smaller --micro-batch, a larger --accumulate or a "
-            "smaller --batch");
+            "smaller --batch, or let --memory-budget keep less");
   EXPECT_EQ(error_of([&] {
               require_memory({4, 1048576, 1048576}, limit);
             }),
             "the plan takes 8.0 MiB of memory (4 replicas, each 1.0 MiB of states and 1.0 MiB for "
             "a micro-batch), but this machine has 3.0 MiB; use a smaller --micro-batch, a larger "
-            "--accumulate or fewer --replicas");
+            "--accumulate or fewer --replicas, or let --memory-budget keep less");
+  EXPECT_EQ(
+      error_of([&] {
+        require_memory({1, 1048576, 1048576, 2097152}, {3 * 1048576.0, "cuda:0 has room for"});
+      }),
+      "the plan takes 4.0 MiB of memory (1.0 MiB of states, 2.0 MiB for inputs and constants "
+      "and 1.0 MiB for a micro-batch), but cuda:0 has room for 3.0 MiB; use a smaller "
+      "--micro-batch, a larger --accumulate or a smaller --batch, or let --memory-budget "
+      "keep less");
   EXPECT_NE(error_of([&] { require_memory({2, SIZE_MAX, SIZE_MAX}, limit); }), "no error");
 }
 

@@ -232,6 +232,24 @@ TEST(RunConfig, all_that_can_not_change_is_listed_at_once) {
             "flag out to go on as before, or begin another run in another folder");
 }
 
+TEST(RunConfig, what_other_devices_can_not_take_falls_away) {
+  Flags before = earlier();
+  before.devices = {"cuda:0"};
+  before.fallback = "cpu";
+  Flags flags = given({"--devices"});
+  flags.devices = {"cpu"};
+  const Lines lines = take_over(flags, run_config(before));
+  EXPECT_EQ(lines.back(), "--fallback cpu falls away: there is no CUDA device any more");
+  EXPECT_EQ(flags.fallback, "");
+  before = earlier();
+  before.tune = true;
+  flags = given({"--devices"});
+  flags.devices = {"cuda:0"};
+  EXPECT_EQ(take_over(flags, run_config(before)).back(),
+            "--tune true falls away: it measures kernels of the CPU");
+  EXPECT_FALSE(flags.tune);
+}
+
 TEST(RunConfig, settings_of_later_versions_and_broken_values_are_refused) {
   Flags flags;
   EXPECT_EQ(error_of([&] {

@@ -134,6 +134,12 @@ TEST_F(CliErrors, devices_that_are_not_there_say_what_to_do) {
     expect(train + device, 2, std::string("error: --devices '") + device + "' is not known");
   }
   expect(train + "cpu,gpu:1", 2, "error: --devices 'gpu:1' is not known; there is cpu, cuda:0, ");
+  expect(train + "cuda:0 --tune", 2, "error: --tune measures kernels of the CPU: leave it out");
+  expect("bench none.onnx --devices cuda:0 --tune", 2, "error: --tune measures kernels of the CPU");
+  for (const char* command : {"train lenet.onnx --data", "eval lenet.onnx --data", "bench"}) {
+    expect(command + std::string(" none --fallback cpu"), 2,
+           "error: --fallback cpu goes with a CUDA device, as --devices cuda:0");
+  }
   const runtime::CudaFacts facts = runtime::cuda_facts();
   if (!facts.devices.empty()) {
     const std::string none = std::to_string(facts.devices.size());
