@@ -96,9 +96,7 @@ ConvolutionDesc library_desc(const KernelRequest& request, Pass pass) {
   desc.shape.strides = g.window.stride;
   desc.shape.dilations = g.window.dilation;
   const bool has_bias = pass == Pass::kForward && request.has_in(2);
-  if (has_bias && desc.order == Order::kChannelsLast && is_served("conv_bias", desc)) {
-    desc.bias = Bias::kPerOutput;
-  }
+  if (has_bias && is_served("conv_bias", desc)) desc.bias = Bias::kPerOutput;
   return desc;
 }
 

@@ -69,8 +69,14 @@ TEST(CudaProducts, tf32_takes_ten_bits_of_a_factor) {
   EXPECT_EQ(all(ProductMath::kTf32), std::vector<float>(3, 1));
 }
 
-// 257.5: rounded twice it would be 256.
-TEST(CudaProducts, with_channels_last_a_bias_is_added_before_the_result_is_rounded) {
+std::vector<uint16_t> narrow(const std::vector<float>& values) {
+  std::vector<uint16_t> bits;
+  for (const float value : values) bits.push_back(graph::float_to_bfloat16(value));
+  return bits;
+}
+
+// The first result is 257.5: rounded twice it would be 256.
+TEST(CudaProducts, the_bias_of_a_convolution_is_added_before_the_result_is_rounded) {
   OpCase c{
       .op = "Conv",
       .inputs = {random({1, 2, 1, 2}), parameter(random({1, 2, 1, 1})), parameter(random({1}))},
@@ -81,15 +87,10 @@ TEST(CudaProducts, with_channels_last_a_bias_is_added_before_the_result_is_round
   for (auto* types : {&request.in, &request.out}) {
     for (ops::TensorType& type : *types) type.dtype = DType::kBFloat16;
   }
+  const auto w = narrow({1, 1}), b = narrow({0.5}), y = narrow({258, 6.5});
+  EXPECT_EQ(run<uint16_t>("conv.cudnn", request, {narrow({256, 2, 1, 4}), w, b}), y);
   request.in[0].layout = request.out[0].layout = graph::Layout::channels_last(4);
-  const auto narrow = [](const std::vector<float>& values) {
-    std::vector<uint16_t> bits;
-    for (const float value : values) bits.push_back(graph::float_to_bfloat16(value));
-    return bits;
-  };
-  EXPECT_EQ(run<uint16_t>("conv.cudnn_nhwc", request,
-                          {narrow({256, 1, 2, 4}), narrow({1, 1}), narrow({0.5})}),
-            narrow({258, 6.5}));
+  EXPECT_EQ(run<uint16_t>("conv.cudnn_nhwc", request, {narrow({256, 1, 2, 4}), w, b}), y);
 }
 
 }  // namespace
