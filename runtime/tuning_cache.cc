@@ -1,7 +1,5 @@
 #include "runtime/tuning_cache.h"
 
-#include <dnnl.h>
-
 #include <array>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -11,6 +9,7 @@
 #include "graph/support/env.h"
 #include "graph/support/error.h"
 #include "graph/support/log.h"
+#include "ops/core/dnnl.h"
 
 namespace sardonyx::runtime {
 
@@ -171,10 +170,8 @@ TuningFile tuning_cache_file() {
 }
 
 std::string tuning_machine(int threads) {
-  const dnnl_version_t* dnnl = dnnl_version();
-  return fmt::format("{}; {}; {} threads; oneDNN {}.{}.{}; sardonyx {}", processor_name(),
-                     processor_features(), threads, dnnl->major, dnnl->minor, dnnl->patch,
-                     SARDONYX_VERSION);
+  return fmt::format("{}; {}; {} threads; oneDNN {}; sardonyx {}", processor_name(),
+                     processor_features(), threads, ops::dnnl::version(), SARDONYX_VERSION);
 }
 
 }  // namespace sardonyx::runtime

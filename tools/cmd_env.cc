@@ -1,5 +1,4 @@
 // sardonyx env: what this program is made of, what it found, and the switches of the environment.
-#include <dnnl.h>
 #include <fmt/core.h>
 #include <google/protobuf/stubs/common.h>
 #include <zlib.h>
@@ -9,6 +8,7 @@
 #include <thread>
 
 #include "graph/support/env.h"
+#include "ops/core/dnnl.h"
 #include "runtime/devices/cuda.h"
 #include "runtime/devices/device.h"
 #include "tools/command.h"
@@ -20,8 +20,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 Json libraries() {
-  const dnnl_version_t* dnnl = dnnl_version();
-  return {{"onednn", fmt::format("{}.{}.{}", dnnl->major, dnnl->minor, dnnl->patch)},
+  const std::string onednn = ops::dnnl::version();
+  return {{"onednn", onednn.empty() ? "not in this build" : onednn},
           {"protobuf", google::protobuf::internal::VersionString(GOOGLE_PROTOBUF_VERSION)},
           {"zlib", zlibVersion()}};
 }

@@ -197,6 +197,17 @@ KernelDef reference(const char* domain, const char* op, CellsOf walked,
 
 }  // namespace
 
+namespace conv {
+
+Refusal needs_images() {
+  return {"needs at least one image", [](const KernelRequest& request) {
+            return request.in[0].numel() == 0 || request.in[1].numel() == 0 ||
+                   request.out[0].numel() == 0;
+          }};
+}
+
+}  // namespace conv
+
 void register_conv_cpu(KernelRegistry& kernels) {
   kernels.add(reference<Forward>("", "Conv", CellsOf::kOutput, ConvGeometry::forward));
   kernels.add(

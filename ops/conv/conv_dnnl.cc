@@ -499,13 +499,6 @@ void add_kernels(KernelRegistry& kernels, KernelDef kernel, const Variant& varia
 
 }  // namespace
 
-Refusal needs_images() {
-  return {"needs at least one image", [](const KernelRequest& request) {
-            return request.in[0].numel() == 0 || request.in[1].numel() == 0 ||
-                   request.out[0].numel() == 0;
-          }};
-}
-
 void register_conv_winograd(KernelRegistry& kernels) {
   KernelDef kernel;
   kernel.name = "conv.onednn_winograd";

@@ -102,6 +102,11 @@ struct Arguments {
 
 }  // namespace
 
+std::string version() {
+  const dnnl_version_t* version = dnnl_version();
+  return fmt::format("{}.{}.{}", version->major, version->minor, version->patch);
+}
+
 Format Format::plain(const Dims& dims) {
   Dims strides(dims.size(), 1);
   for (size_t i = dims.size(); i-- > 1;) strides[i - 1] = strides[i] * dims[i];

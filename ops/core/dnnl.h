@@ -6,6 +6,8 @@
 // work for the number of threads it finds when a primitive is made, and some primitives wait for
 // all of them: a primitive must be made and run under the same library_threads
 // (ops/core/parallel.h). Errors: Error when oneDNN fails; a primitive it can't make is nullopt.
+// Built without oneDNN (SARDONYX_ONEDNN=OFF) there is nothing here but version(), which is empty:
+// kernels on top of it stand in NAME_dnnl.cc, and NAME_no_dnnl.cc takes their place.
 #pragma once
 
 #include <cstddef>
@@ -14,9 +16,13 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace sardonyx::ops::dnnl {
+
+// "2.6.3"; "" in a build without oneDNN.
+std::string version();
 
 using Dims = std::vector<int64_t>;
 

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "ops/core/kernel.h"
@@ -37,7 +38,7 @@ struct Backend {
   Multiply<double> f64;
 };
 
-Backend dnnl_backend();
+std::optional<Backend> dnnl_backend();  // nullopt: not in this build
 Backend eigen_backend();
 void add_lanes_kernels(KernelRegistry& kernels);
 

@@ -316,7 +316,7 @@ void run_grad_bias(const KernelRequest& request, CpuContext& context) {
 void register_gemm_cpu(KernelRegistry& kernels) {
   gemm::add_backend(kernels, {"gemm.ref", Speed::kReference, gemm::multiply_plain<float>,
                               gemm::multiply_plain<double>});
-  gemm::add_backend(kernels, gemm::dnnl_backend());
+  if (const auto dnnl = gemm::dnnl_backend()) gemm::add_backend(kernels, *dnnl);
   gemm::add_backend(kernels, gemm::eigen_backend());
   KernelDef bias;
   bias.domain = kDomain;

@@ -25,6 +25,8 @@ void multiply(const Product& p, const float* a, const float* b, Write write, flo
 
 }  // namespace
 
-Backend dnnl_backend() { return {"gemm.onednn", Speed::kOptimised, multiply, nullptr}; }
+std::optional<Backend> dnnl_backend() {
+  return Backend{"gemm.onednn", Speed::kOptimised, multiply, nullptr};
+}
 
 }  // namespace sardonyx::ops::gemm

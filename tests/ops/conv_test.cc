@@ -243,7 +243,7 @@ TEST(Conv, onednn_runs_a_large_batch_in_pieces) {
   }
 }
 
-TEST(Conv, channels_last_agrees_on_every_geometry_and_is_left_to_measurements) {
+TEST(Conv, onednn_channels_last_agrees_on_every_geometry_and_is_left_to_measurements) {
   for (const Geometry& g : kGeometries) {
     if (g.x.size() > 5) continue;
     for (const OpCase& c : {conv_case(g), grad_data_case(g), grad_filter_case(g)}) {
@@ -258,7 +258,7 @@ TEST(Conv, channels_last_agrees_on_every_geometry_and_is_left_to_measurements) {
   }
 }
 
-TEST(Conv, winograd_is_close_where_it_exists) {
+TEST(Conv, onednn_winograd_is_close_where_it_exists) {
   const Geometry g{"wino", {4, 64, 28, 28}, {64, 64, 3, 3}, {{"pads", Ints{1, 1, 1, 1}}}};
   for (const OpCase& c : {conv_case(g), grad_data_case(g), grad_filter_case(g)}) {
     const OneNode plain(c);
@@ -270,7 +270,7 @@ TEST(Conv, winograd_is_close_where_it_exists) {
   }
 }
 
-TEST(Conv, winograd_declines_with_a_sentence) {
+TEST(Conv, onednn_winograd_declines_with_a_sentence) {
   const OpCase c = conv_case(kGeometries[0]);
   EXPECT_EQ(*ops::declines(kernel_named(c, "conv.onednn_winograd"), OneNode(c).request),
             "Winograd needs a 3x3 kernel, stride 1 and one group");
@@ -281,7 +281,7 @@ TEST(Conv, winograd_declines_with_a_sentence) {
 }
 
 // Where the two were measured side by side, on two cores: gains of 1.2 to 1.3 and of 0.8 to 1.0.
-TEST(Conv, winograd_serves_where_it_was_measured_to_be_faster) {
+TEST(Conv, onednn_winograd_serves_where_it_was_measured_to_be_faster) {
   if (!__builtin_cpu_supports("avx512f")) return;
   const auto serves = [](int64_t batch, int64_t channels, int64_t size) {
     const Geometry g{"",

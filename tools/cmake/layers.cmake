@@ -1,9 +1,17 @@
 # One static library per layer; every .cc of the folder belongs to it, so a new file needs no edit here.
 
-# sardonyx_layer(NAME LAYERS... ) globs *.cc below the current folder (without NAME_cuda.cc and *_isa.cc).
+# sardonyx_layer(NAME LAYERS... ) globs *.cc below the current folder (without NAME_cuda.cc and *_isa.cc). Of
+# NAME_dnnl.cc, dnnl.cc and their place in a build without oneDNN, NAME_no_dnnl.cc and no_dnnl.cc, it takes one kind.
 function(sardonyx_layer name)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cc)
   list(FILTER sources EXCLUDE REGEX "_cuda\\.cc$|/cuda_|_isa\\.cc$|/main\\.cc$")
+  if(SARDONYX_ONEDNN)
+    list(FILTER sources EXCLUDE REGEX "no_dnnl\\.cc$")
+  else()
+    list(FILTER sources EXCLUDE REGEX "(/|_)dnnl\\.cc$")
+    file(GLOB_RECURSE no_dnnl CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*no_dnnl.cc)
+    list(APPEND sources ${no_dnnl})
+  endif()
   if(NOT sources)
     add_library(sardonyx_${name} INTERFACE)
     target_link_libraries(sardonyx_${name} INTERFACE sardonyx_flags ${ARGN})

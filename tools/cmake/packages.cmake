@@ -1,0 +1,28 @@
+# The packages of tools/packages.txt, as Debian has them: shared libraries. With SARDONYX_STATIC they are archives, so
+# that a program runs on a machine that has nothing but an older C library and libgcc_s (tools/gpu_bundle.sh).
+find_package(Threads REQUIRED)
+find_package(Eigen3 REQUIRED)
+find_package(nlohmann_json REQUIRED)
+find_package(CLI11 REQUIRED)
+find_package(fmt REQUIRED)
+find_library(ONNX_PROTO_LIBRARY onnx_proto REQUIRED)
+if(SARDONYX_ONEDNN)
+  find_library(DNNL_LIBRARY dnnl REQUIRED)
+  set(SARDONYX_DNNL ${DNNL_LIBRARY})
+endif()
+set(SARDONYX_FMT fmt::fmt)
+set(SARDONYX_ONNX_PROTO ${ONNX_PROTO_LIBRARY})
+
+set(suffixes ${CMAKE_FIND_LIBRARY_SUFFIXES})
+if(SARDONYX_STATIC)
+  set(CMAKE_FIND_LIBRARY_SUFFIXES .a)
+endif()
+find_package(Protobuf REQUIRED)
+find_package(ZLIB REQUIRED)
+find_package(PNG REQUIRED)
+find_library(TURBOJPEG_LIBRARY turbojpeg REQUIRED)
+set(CMAKE_FIND_LIBRARY_SUFFIXES ${suffixes})
+
+if(SARDONYX_STATIC)
+  include(${CMAKE_CURRENT_LIST_DIR}/static/static.cmake)
+endif()
