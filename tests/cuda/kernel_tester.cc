@@ -10,7 +10,7 @@
 #include "ops/core/cublas.h"
 #include "ops/core/cuda_context.h"
 #include "ops/core/cudnn.h"
-#include "tests/support/host_cuda/host_cuda.h"
+#include "tests/cuda/on_device.h"
 #include "tests/support/op_graph.h"
 
 namespace sardonyx::test {
@@ -29,7 +29,6 @@ enum class Begin : uint8_t { kAligned, kOffPack };
 
 ops::CudaLibraries& libraries() {
   cuda::use_device(0);
-  cuda::use_device(0);
   static ops::cudnn::Handle cudnn;
   static ops::cublas::Handle cublas;
   static ops::CudaLibraries both{cudnn, cublas};
@@ -43,23 +42,23 @@ class Buffer {
       : size_(size),
         begin_(kGuard + shift),
         device_(begin_ + size + kGuard),
-        host_(begin_ + size + kGuard) {
-    std::memset(host_.data(), static_cast<int>(kGuardByte), host_.size());
+        host_(staging(device_.size())) {
+    std::memset(host_.get(), static_cast<int>(kGuardByte), device_.size());
     std::memset(bytes(), static_cast<int>(kGarbage), size_);
   }
-  std::byte* bytes() const { return host_.data() + begin_; }
+  std::byte* bytes() const { return host_.get() + begin_; }
   std::byte* device() const { return device_.data() + begin_; }
   size_t size() const { return size_; }
   void upload(cuda::Stream stream) const {
-    cuda::copy_to_device(stream, device_.data(), host_.data(), host_.size());
+    cuda::copy_to_device(stream, device_.data(), host_.get(), device_.size());
   }
   void download(cuda::Stream stream) const {
-    cuda::copy_to_host(stream, host_.data(), device_.data(), host_.size());
+    cuda::copy_to_host(stream, host_.get(), device_.data(), device_.size());
   }
   bool intact() const {
-    for (size_t i = 0; i < host_.size(); ++i) {
+    for (size_t i = 0; i < device_.size(); ++i) {
       const bool guard = i < begin_ || i >= begin_ + size_;
-      if (guard && host_.data()[i] != kGuardByte) return false;
+      if (guard && host_.get()[i] != kGuardByte) return false;
     }
     return true;
   }
@@ -67,7 +66,7 @@ class Buffer {
  private:
   size_t size_, begin_;
   cuda::Memory device_;
-  cuda::PinnedMemory host_;
+  std::shared_ptr<std::byte> host_;
 };
 
 struct Options {
@@ -256,7 +255,7 @@ class Kernels {
         for (const std::string& fault : trial.faults()) add(fault);
       } catch (const std::exception& error) {
         add(fmt::format("throws {}", error.what()));
-        host_cuda::reset();  // else everything after it fails too
+        recover();
       }
     }
     return faults;

@@ -14,12 +14,12 @@
 #include "runtime/devices/cuda.h"
 #include "runtime/devices/cuda_device.h"
 #include "tests/cuda/both_sides.h"
+#include "tests/cuda/on_device.h"
 #include "tests/cuda/test_kernels.h"
-#include "tests/support/host_cuda/fixture.h"
 
 namespace sardonyx::host_cuda {
 
-class LinkedDevices : public HostCuda {
+class LinkedDevices : public test::OnDevice {
  protected:
   void open(const std::vector<std::string>& names) {
     close();
@@ -34,7 +34,7 @@ class LinkedDevices : public HostCuda {
   }
   void TearDown() override {
     close();
-    HostCuda::TearDown();
+    OnDevice::TearDown();
   }
   runtime::CudaDevice& cuda_device(int rank) {
     return static_cast<runtime::CudaDevice&>(*devices_[static_cast<size_t>(rank)]);

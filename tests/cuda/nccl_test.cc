@@ -8,6 +8,7 @@
 #include "graph/tensor.h"
 #include "runtime/collectives/cuda_nccl.h"
 #include "tests/cuda/linked_devices.h"
+#include "tests/support/host_cuda/fixture.h"
 #include "tests/support/onnx_sketch.h"
 
 namespace sardonyx::runtime {

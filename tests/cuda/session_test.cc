@@ -1,0 +1,165 @@
+// What a session on CUDA devices says and refuses: operators without a kernel there, plans without
+// room, labels out of range. On the stand-in, whose memory has any size.
+#include <algorithm>
+
+#include "graph/parse.h"
+#include "graph/support/error.h"
+#include "models/lenet.h"
+#include "tests/cuda/trained.h"
+#include "tests/support/host_cuda/fixture.h"
+
+namespace sardonyx::runtime {
+
+namespace {
+
+using CudaSession = host_cuda::HostCuda;
+
+// Without kernels for CUDA devices: InstanceNormalization and DepthToSpace.
+std::shared_ptr<const graph::Model> model_with_gaps() {
+  const auto graph = graph::parse(R"(<ir_version: 8, opset_import: ["" : 13]>
+net (float[N,2,6,6] x) => (float[N,10] y)
+<float[8,2,3,3] w = {...}, float[8] scale = {...}, float[8] shift = {...}, float[10,2,3,3] v = {...}> {
+  c = Conv(x, w)
+  n = InstanceNormalization(c, scale, shift)
+  r = Relu(n)
+  d = DepthToSpace<blocksize = 2>(r)
+  e = Conv(d, v)
+  p = GlobalAveragePool(e)
+  y = Flatten(p)
+})");
+  uint64_t seed = 0;
+  for (const char* name : {"w", "scale", "shift", "v"}) {
+    graph::Value* value = graph->find(name);
+    value->data = test::random_tensor(DType::kFloat32, value->type.shape(), -1, 1, ++seed);
+  }
+  return model_of(*graph);
+}
+
+constexpr auto kToCpu = passes::Fallback::kCpu;
+
+TEST_F(CudaSession, with_what_has_no_kernel_on_the_cpu_is_as_on_the_cpu) {
+  const auto model = model_with_gaps();
+  const auto expect = [&](const std::vector<std::string>& devices, const Cut& cut) {
+    Setting setting{devices, cut};
+    setting.fallback = kToCpu;
+    expect_as_on_the_cpu(model, {2, 6, 6}, setting, kFloat64);
+  };
+  expect({"cuda:0"}, {{7}});
+  expect({"cuda:0"}, {{4, 3, 1}});
+  expect({"cuda:0", "cuda:0", "cpu"}, {{3, 2}, {2}, {1}});
+  expect({"cuda:0", "cuda:1"}, {{3, 2}, {2}});
+  Setting channels_last{{"cuda:0"}, {{4, 3}}};
+  channels_last.fallback = kToCpu;
+  channels_last.channels = passes::ChannelOrder::kLast;
+  expect_as_on_the_cpu(model, {2, 6, 6}, channels_last, kFloat64);
+  host_cuda::reset({.schedule = host_cuda::Schedule::kRandom});
+  ops::cuda::use_device(0);
+  expect({"cuda:0"}, {{7}});
+}
+
+SessionOptions on_cuda(passes::Fallback fallback = passes::Fallback::kNone) {
+  SessionOptions options;
+  options.devices = {"cuda:0"};
+  options.threads = 2;
+  options.pipeline.fallback = fallback;
+  return options;
+}
+
+std::string training_error(Session& session, const Batch& batch) {
+  try {
+    session.train_step(batch, {{batch.rows()}}, 0.1);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST_F(CudaSession, names_what_falls_back_and_allocates_nothing_in_a_step) {
+  Session session(model_with_gaps(), on_cuda(kToCpu));
+  const Batch batch = batch_of({2, 6, 6}, 4, 1);
+  session.train_step(batch, {{4}}, 0.1);
+  const auto told = [&](const std::string& line) {
+    return std::ranges::count(session.notices(), line) == 1;
+  };
+  // 4 x 8 x 4 x 4 floats are 2 KiB.
+  EXPECT_TRUE(
+      told("--fallback cpu: 1 node of DepthToSpace runs on the CPU; each run of 4 rows waits there "
+           "and copies 0.00 MiB"));
+  const size_t allocations = host_cuda::counts().allocations;
+  session.train_step(batch, {{4}}, 0.1);
+  EXPECT_EQ(host_cuda::counts().allocations, allocations);
+}
+
+TEST_F(CudaSession, lists_what_has_no_kernel_and_says_what_to_do) {
+  Session session(model_with_gaps(), on_cuda());
+  const std::string error = training_error(session, batch_of({2, 6, 6}, 4, 1));
+  EXPECT_TRUE(
+      error.starts_with("no kernel runs these nodes:\n  node InstanceNormalization -> n:\n"
+                        "    no kernel is registered for this device\n"
+                        "  node DepthToSpace -> d:"))
+      << error;
+  EXPECT_TRUE(error.ends_with(
+      "\n  --fallback cpu runs them on the CPU, with copies there and back in each step"))
+      << error;
+}
+
+TEST_F(CudaSession, refuses_a_plan_that_the_device_has_no_room_for) {
+  host_cuda::reset({.memory_bytes = size_t{4} << 20});
+  ops::cuda::use_device(0);
+  Session session(model_of(*models::lenet(image(1, 28))), on_cuda());
+  const size_t allocations = host_cuda::counts().allocations;
+  const std::string error = training_error(session, batch_of({1, 28, 28}, 256, 1));
+  EXPECT_TRUE(error.starts_with("the plan takes ")) << error;
+  EXPECT_NE(error.find("but cuda:0 has room for 4.0 MiB; use a smaller --micro-batch, a larger "
+                       "--accumulate or a smaller --batch"),
+            error.npos)
+      << error;
+  EXPECT_EQ(host_cuda::counts().allocations, allocations);
+  EXPECT_TRUE(session.state_names().empty());
+  EXPECT_EQ(training_error(session, batch_of({1, 28, 28}, 4, 1)), "no error");
+  EXPECT_EQ(training_error(session, batch_of({1, 28, 28}, 3, 1)), "no error");
+}
+
+TEST_F(CudaSession, two_replicas_on_a_device_need_room_for_both) {
+  const auto lenet = model_of(*models::lenet(image(1, 28)));
+  const auto error = [&](const std::vector<std::string>& devices) -> std::string {
+    SessionOptions options = on_cuda();
+    options.devices = devices;
+    Session session(lenet, options);
+    try {
+      session.prepare_training({Cut(devices.size(), {16})});
+    } catch (const Error& refused) {
+      return refused.what();
+    }
+    return "no error";
+  };
+  host_cuda::reset({.memory_bytes = size_t{4} << 20});
+  ops::cuda::use_device(0);
+  EXPECT_EQ(error({"cuda:0"}), "no error");
+  EXPECT_EQ(error({"cuda:0", "cuda:1"}), "no error");
+  EXPECT_NE(error({"cuda:0", "cuda:0"}).find(" of memory (2 replicas, each "), std::string::npos);
+}
+
+TEST_F(CudaSession, a_label_out_of_range_stops_it_as_on_the_cpu) {
+  const auto lenet = model_of(*models::lenet(image(1, 16)));
+  const char* message = "label 10 of sample 3 is out of range: there are 10 classes (0..9)";
+  for (const char* device : {"cuda:0", "cpu"}) {
+    SessionOptions options = on_cuda();
+    options.devices = {device};
+    options.pipeline.loss.ignore_index = -1;
+    Session session(lenet, options);
+    Batch batch = batch_of({1, 16, 16}, 4, 1);
+    batch.labels = Tensor::of<int64_t>({4}, {0, -1, 9, 2});
+    EXPECT_EQ(training_error(session, batch), "no error");
+    const std::string name = session.state_names().front();
+    const Tensor before = session.state(name);
+    batch.labels = Tensor::of<int64_t>({4}, {0, 1, 9, 10});
+    EXPECT_NE(training_error(session, batch).find(message), std::string::npos) << device;
+    EXPECT_TRUE(session.state(name).identical(before));
+    EXPECT_THROW(session.evaluate(batch, 4), Error);
+  }
+}
+
+}  // namespace
+
+}  // namespace sardonyx::runtime
