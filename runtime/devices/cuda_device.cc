@@ -137,6 +137,7 @@ KernelTimes CudaDevice::measure(const std::vector<const ops::KernelDef*>&,
 }
 
 std::unique_ptr<Executor> CudaDevice::load(const passes::Plan& plan) {
+  enter();
   return std::make_unique<CudaExecutor>(plan, *this);
 }
 
