@@ -95,12 +95,20 @@ class GraphPaint {
     stroke('--wire', view.edges, ({from, to, stops}) => {
       let x = from.left + from.anchor, y = from.counts[0] ? foot(from) : from.top;
       pen.moveTo(x, y);
-      for (const stop of stops) {
-        this.curve(x, y, stop.x, stop.top);
-        pen.lineTo(stop.x, stop.bottom);
-        [x, y] = [stop.x, stop.bottom];
-      }
-      this.curve(x, y, to.left + to.anchor, to.top);
+      const apart = from.parent !== to.parent, ends = {x: to.left + to.anchor, top: to.top};
+      [...stops, ends].forEach((next, i) => {
+        // Out of the middle of a block, or into it: beside what else is in there.
+        const far = apart && next.top - y > 110;
+        const side = far && i === stops.length ? to.left - 8 : far && i === 0 ? from.left - 8 : null;
+        if (side != null) {
+          this.curve(x, y, side, y + GAP_Y);
+          pen.lineTo(side, next.top - GAP_Y);
+          [x, y] = [side, next.top - GAP_Y];
+        }
+        this.curve(x, y, next.x, next.top);
+        if (next !== ends) pen.lineTo(next.x, next.bottom);
+        [x, y] = [next.x, next.bottom];
+      });
     });
     stroke('--wire-back', view.back, ({from, to}) =>
         this.traceBack(this.cell(from, 1), this.cell(to, 1)));

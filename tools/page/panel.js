@@ -70,9 +70,10 @@ class Panel {
         ['without reuse', formatBytes(memory.without_reuse_bytes)],
         ['peak', this.reference(nodes[peak])]])),
       ...!remarks.length ? [] : section('Notices', list(...remarks.map(plain))),
-      ...section('Operators', table(['operator', '#nodes', '#FLOP', '#share'], countOps(nodes).map(
-          ({op, count, flops}) => [op, count, flops ? formatCount(flops) : '',
-                                   flops ? (100 * flops / all).toFixed(1) + ' %' : '']))),
+      ...section('Operators', table(
+          ['operator', '#nodes', ...training ? ['#FLOP', '#share'] : []],
+          countOps(nodes).map(({op, count, flops}) => [op, count, ...!training ? [] : !flops ? ['', '']
+              : [formatCount(flops), (100 * flops / all).toFixed(1) + ' %']]))),
     ];
   }
 
