@@ -97,8 +97,10 @@ class Done:
         return self.status == 0
 
     def why(self) -> str:
-        """Why it failed, with the end of what it said."""
-        said = (self.err.strip() or self.out.strip())[-600:]
+        """Why it failed, with begin and end of what it said."""
+        said = self.err.strip() or self.out.strip()
+        if len(said) > 700:
+            said = said[:350] + " ... " + said[-350:]
         if self.status is None:
             return f"took more than {self.seconds:.0f} s; {said}"
         what = f"signal {-self.status}" if self.status < 0 else f"status {self.status}"

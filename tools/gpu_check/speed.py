@@ -130,7 +130,7 @@ def bench(check, workload: str, dtype: str, steps: int, repetitions: int) -> lis
     names, batch, flags = WORKLOADS[workload]
     done = check.run([check.program("sardonyx"), "bench", model(check, *names), "--devices", "cuda:0", "--dtype", dtype,
                       "--batch", batch, "--steps", steps, "--repetitions", repetitions, "--json", *flags], 60)
-    expect_done(done, f"sardonyx bench {workload} {dtype}")
+    expect_done(done, f"sardonyx bench {workload} {dtype}", dtype)
     return [json.loads(line) for line in done.out.splitlines() if line.startswith("{")]
 
 
