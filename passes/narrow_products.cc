@@ -2,7 +2,8 @@
 // and so does what lies between them (OpDef::narrow). Cast nodes stand where the type changes.
 //
 // Parameters, statistics, outputs and the loss stay float: the gradient rule of the Cast in front
-// of a parameter's reader gives the gradient back as float, before anything is added up.
+// of a parameter's reader gives the gradient back as float, before anything is added up. What is
+// behind the last product isn't between any: a file's own loss consists of such operators, too.
 #include <map>
 #include <unordered_set>
 
@@ -29,6 +30,7 @@ class Narrowing {
   bool run(PassContext& context) {
     std::vector<Node*> nodes;
     for (Node& node : graph_.nodes()) nodes.push_back(&node);
+    for (auto node = nodes.rbegin(); node != nodes.rend(); ++node) look_ahead(**node);
     for (Node* node : nodes) visit(*node);
     if (narrow_.empty()) return false;
     keep_what_leaves();
@@ -38,12 +40,25 @@ class Narrowing {
   }
 
  private:
+  void look_ahead(const Node& node) {
+    for (const Value* value : node.outputs()) {
+      if (value == nullptr) continue;
+      for (const graph::Use& use : value->uses()) {
+        const ops::OpDef* op = ops::OpRegistry::get().find(*use.node);
+        const bool product = op != nullptr && op->narrow == ops::Narrow::kProducts;
+        if (product || feeds_product_.contains(use.node)) feeds_product_.insert(&node);
+      }
+    }
+  }
+
   // Which inputs of the node become narrow; none: it computes in float.
   std::vector<bool> narrow_inputs(const Node& node) const {
     std::vector<bool> wanted(node.num_inputs(), false);
     const ops::OpDef* op = ops::OpRegistry::get().find(node);
     if (op == nullptr || op->narrow == ops::Narrow::kNo) return wanted;
-    bool any_narrow = op->narrow == ops::Narrow::kProducts;
+    const bool product = op->narrow == ops::Narrow::kProducts;
+    if (!product && !feeds_product_.contains(&node)) return wanted;
+    bool any_narrow = product;
     for (int i = 0; i < node.num_inputs(); ++i) {
       const auto& slots = op->narrow_inputs;
       const bool takes = slots.empty() || std::find(slots.begin(), slots.end(), i) != slots.end();
@@ -99,7 +114,7 @@ class Narrowing {
       if (!narrow_.contains(value)) continue;
       Value* wide = as(value, kWide, nullptr);
       const std::string name = value->name;
-      if (wide->name != name) {
+      if (!graph_.is_output(wide)) {  // a file may list a value twice
         graph_.rename(value, graph::fresh_name(graph_, name + "@narrow"));
         graph_.rename(wide, name);
       }
@@ -114,6 +129,7 @@ class Narrowing {
   }
 
   Graph& graph_;
+  std::unordered_set<const Node*> feeds_product_;
   std::unordered_set<const Value*> narrow_;  // that were float
   std::map<std::pair<Value*, DType>, Value*> casts_;
   int64_t changed_ = 0;
