@@ -38,7 +38,14 @@ CudaDevice::CudaDevice(int index, DeviceThreads host_threads)
       libraries_(std::make_unique<ops::CudaLibraries>(
           ops::CudaLibraries{handles_->cudnn, handles_->cublas})) {}
 
-CudaDevice::~CudaDevice() = default;
+CudaDevice::~CudaDevice() {
+  // The libraries end what they have on the device that the thread speaks to.
+  try {
+    enter();
+  } catch (const std::exception&) {
+    // The device is lost, and what was on it.
+  }
+}
 
 std::string CudaDevice::name() const {
   return fmt::format("cuda:{} ({}, sm_{}{})", index_, facts_.name, facts_.major, facts_.minor);
