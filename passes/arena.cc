@@ -7,7 +7,7 @@
 
 namespace sardonyx::passes {
 
-size_t assign_offsets(std::vector<Buffer>& buffers) {
+size_t assign_offsets(std::vector<Buffer>& buffers, size_t alignment) {
   std::vector<size_t> order(buffers.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
@@ -18,7 +18,7 @@ size_t assign_offsets(std::vector<Buffer>& buffers) {
   std::vector<size_t> placed;  // sorted by offset
   for (const size_t index : order) {
     Buffer& buffer = buffers[index];
-    const size_t bytes = align_up(buffer.bytes);
+    const size_t bytes = align_up(buffer.bytes, alignment);
     // The smallest gap that fits, between placed buffers alive at the same time; else behind them.
     size_t best = SIZE_MAX, best_gap = SIZE_MAX, end = 0;
     for (const size_t other : placed) {
@@ -28,7 +28,7 @@ size_t assign_offsets(std::vector<Buffer>& buffers) {
         best = end;
         best_gap = o.offset - end;
       }
-      end = std::max(end, o.offset + align_up(o.bytes));
+      end = std::max(end, o.offset + align_up(o.bytes, alignment));
     }
     buffer.offset = best != SIZE_MAX ? best : end;
     total = std::max(total, buffer.offset + bytes);

@@ -14,11 +14,14 @@ struct Buffer {
 };
 
 inline constexpr size_t kAlignment = 64;
+// Of what lies in the arena of a CUDA device: its libraries expect of a workspace what cudaMalloc
+// gives.
+inline constexpr size_t kDeviceAlignment = 256;
 inline size_t align_up(size_t bytes, size_t to = kAlignment) { return (bytes + to - 1) / to * to; }
 
-// Fills `offset` of each buffer so that buffers alive at the same time don't overlap; returns the
-// bytes needed.
-size_t assign_offsets(std::vector<Buffer>& buffers);
+// Fills `offset` of each buffer, a multiple of `alignment`, so that buffers alive at the same time
+// don't overlap; returns the bytes needed.
+size_t assign_offsets(std::vector<Buffer>& buffers, size_t alignment = kAlignment);
 
 // The largest sum of sizes alive at one time, and that time: no plan can need less.
 struct LivenessBound {

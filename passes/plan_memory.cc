@@ -462,7 +462,8 @@ class Planner {
     }
     std::vector<Buffer> buffers;
     for (const ArenaSpan& span : spans) buffers.push_back({span.bytes, span.first, span.last});
-    plan_->arena_bytes = assign_offsets(buffers);
+    const bool cuda = context_.target->device() == ops::Device::kCuda;
+    plan_->arena_bytes = assign_offsets(buffers, cuda ? kDeviceAlignment : kAlignment);
     for (size_t i = 0; i < buffers.size(); ++i) *targets[i] = spans[i].offset = buffers[i].offset;
 
     MemoryReport& memory = plan_->memory;

@@ -23,13 +23,14 @@ std::vector<Buffer> random_buffers(std::mt19937& random, int count) {
 TEST(Arena, buffers_alive_at_the_same_time_never_overlap) {
   std::mt19937 random(1);
   for (int round = 0; round < 200; ++round) {
+    const size_t alignment = round % 2 == 0 ? kAlignment : kDeviceAlignment;
     std::vector<Buffer> buffers = random_buffers(random, 40);
-    const size_t total = assign_offsets(buffers);
+    const size_t total = assign_offsets(buffers, alignment);
     size_t sum = 0;
     for (size_t i = 0; i < buffers.size(); ++i) {
       const Buffer& a = buffers[i];
-      sum += align_up(a.bytes);
-      EXPECT_EQ(a.offset % kAlignment, 0u);
+      sum += align_up(a.bytes, alignment);
+      EXPECT_EQ(a.offset % alignment, 0u);
       EXPECT_LE(a.offset + a.bytes, total);
       for (size_t j = 0; j < i; ++j) {
         const Buffer& b = buffers[j];

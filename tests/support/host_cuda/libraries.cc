@@ -66,6 +66,11 @@ void store(DType dtype, const std::vector<double>& values, std::byte* cells) {
   }
 }
 
+void check_workspace(const std::string& who, const void* workspace) {
+  CHECK(reinterpret_cast<uintptr_t>(workspace) % 256 == 0,
+        "{}: the workspace {} is not 256-byte aligned", who, workspace);
+}
+
 void scribble(std::byte* workspace, size_t bytes) { std::memset(workspace, 0xa5, bytes); }
 
 }  // namespace sardonyx::host_cuda

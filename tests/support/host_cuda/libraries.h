@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "graph/type.h"
@@ -16,6 +17,8 @@ enum class Rounded : uint8_t { kNot, kTf32 };
 void check_dtype(const char* library, graph::DType dtype);
 std::vector<double> load(graph::DType dtype, const std::byte* cells, size_t count, Rounded rounded);
 void store(graph::DType dtype, const std::vector<double>& values, std::byte* cells);
+// Where cudaMalloc might have put it.
+void check_workspace(const std::string& who, const void* workspace);
 // What a real library leaves there is nobody's business.
 void scribble(std::byte* workspace, size_t bytes);
 
