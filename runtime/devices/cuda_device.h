@@ -27,7 +27,11 @@ class CudaDevice final : public Device {
   size_t l2_bytes() const override { return facts_.l2_bytes; }
   int vector_floats() const override { return 32; }
   int host_threads() const override { return host_threads_.count; }
-  ops::CudaLibraries* libraries() const override { return libraries_.get(); }
+  // The thread then speaks to this device: that is what they plan for.
+  ops::CudaLibraries* libraries() const override {
+    enter();
+    return libraries_.get();
+  }
 
   void reserve_states(size_t bytes) override;
   void reserve_arena(size_t bytes) override;

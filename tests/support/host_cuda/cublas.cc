@@ -61,6 +61,7 @@ void HostProduct::run(Handle& handle, cuda::Stream stream, const void* a, const 
   const auto* b_cells = b_count == 0 ? nullptr : operand(work, "b", b, b_count * size);
   const auto* bias_cells = has_bias() ? operand(work, "bias", bias, bias_count * size) : nullptr;
   auto* c_cells = operand(work, "c", c, c_count * size);
+  host_cuda::check_workspace(work.name, workspace);
   auto* scratch = operand(work, "workspace", workspace, workspace_bytes());
   const auto rounded = desc_.math == Math::kTf32 ? Rounded::kTf32 : Rounded::kNot;
   work.run = [=, this_copy = *this] {
@@ -105,8 +106,10 @@ void HostProduct::compute(const std::vector<double>& a, const std::vector<double
 
 }  // namespace
 
-std::unique_ptr<Product> Product::make(Handle&, const ProductDesc& desc) {
+std::unique_ptr<Product> Product::make(Handle& handle, const ProductDesc& desc) {
   host_cuda::check_dtype("cublas", desc.dtype);
+  CHECK(handle.impl().device == host_cuda::current_device("cublas"),
+        "cublas: planning with a handle that belongs to another device");
   CHECK(desc.m >= 0 && desc.n >= 0 && desc.k >= 0 && desc.batch >= 0);
   return std::make_unique<HostProduct>(desc);
 }

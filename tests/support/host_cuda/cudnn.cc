@@ -173,6 +173,7 @@ void HostConvolution::run(Handle& handle, cuda::Stream stream, const void* a, co
   const auto bias_count = static_cast<size_t>(has_bias ? desc_.shape.k : 0);
   const std::byte* bias_cells = cells("bias", bias, bias_count);
   std::byte* out_cells = cells("out", out, count(of_out));
+  host_cuda::check_workspace(work.name, workspace);
   std::byte* scratch = host_cuda::operand(work, "workspace", workspace, workspace_bytes());
   work.run = [=, convolution = *this] {
     host_cuda::scribble(scratch, convolution.workspace_bytes());
@@ -248,8 +249,10 @@ void HostConvolution::compute(const std::vector<double>& a, const std::vector<do
 
 }  // namespace
 
-std::unique_ptr<Convolution> Convolution::make(Handle&, const ConvolutionDesc& desc) {
+std::unique_ptr<Convolution> Convolution::make(Handle& handle, const ConvolutionDesc& desc) {
   host_cuda::check_dtype("cudnn", desc.dtype);
+  CHECK(handle.impl().device == host_cuda::current_device("cudnn"),
+        "cudnn: planning with a handle that belongs to another device");
   const ConvolutionShape& shape = desc.shape;
   CHECK(desc.bias == Bias::kNone || desc.pass == Pass::kForward);
   CHECK(shape.groups > 0 && shape.c % shape.groups == 0 && shape.k % shape.groups == 0);
