@@ -1,11 +1,11 @@
 // How the kernels of the libraries round: TF32 takes ten bits of a factor, and a bias that is part
-// of the plan is added before the result is rounded.
-#include <gtest/gtest.h>
-
+// of the plan is added before the result is rounded. On the stand-in alone: for so little, those of
+// a device need neither take tensor cores nor have such a plan.
 #include "ops/core/cublas.h"
 #include "ops/core/cuda_context.h"
 #include "ops/core/cudnn.h"
 #include "tests/cuda/device_array.h"
+#include "tests/support/host_cuda/fixture.h"
 #include "tests/support/op_graph.h"
 
 namespace sardonyx::test {
@@ -14,6 +14,7 @@ namespace {
 
 namespace cuda = ops::cuda;
 using ops::ProductMath;
+using CudaProducts = host_cuda::HostCuda;
 
 ops::CudaLibraries& libraries() {
   cuda::use_device(0);
@@ -59,7 +60,7 @@ float product(const std::string& op, const std::string& kernel, std::vector<int6
   return run<float>(kernel, request, {{1 + 0x1p-11f}, {1}}).at(0);
 }
 
-TEST(CudaProducts, tf32_takes_ten_bits_of_a_factor) {
+TEST_F(CudaProducts, tf32_takes_ten_bits_of_a_factor) {
   const auto all = [](ProductMath math) {
     return std::vector<float>{product("Conv", "conv.cudnn", {1, 1, 1}, {1, 1, 1}, math),
                               product("Gemm", "gemm.cublas", {1, 1}, {1, 1}, math),
@@ -76,7 +77,7 @@ std::vector<uint16_t> narrow(const std::vector<float>& values) {
 }
 
 // The first result is 257.5: rounded twice it would be 256.
-TEST(CudaProducts, the_bias_of_a_convolution_is_added_before_the_result_is_rounded) {
+TEST_F(CudaProducts, the_bias_of_a_convolution_is_added_before_the_result_is_rounded) {
   OpCase c{
       .op = "Conv",
       .inputs = {random({1, 2, 1, 2}), parameter(random({1, 2, 1, 1})), parameter(random({1}))},
