@@ -74,10 +74,11 @@ __device__ inline T block_sum(T value) {
   return warp_sum(lane < warps ? parts[lane] : T(0));
 }
 
-// Calls f.template operator()<T>() for the float types.
+// Calls f.template operator()<T>() for float and double.
 template <class F>
 void dispatch_float(graph::DType dtype, const F& f) {
   if (dtype == graph::DType::kFloat64) return f.template operator()<double>();
+  if (dtype != graph::DType::kFloat32) refuse_dtype(dtype);
   f.template operator()<float>();
 }
 

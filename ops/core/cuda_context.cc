@@ -1,5 +1,6 @@
 #include "ops/core/cuda_context.h"
 
+#include "ops/core/cuda_grid.h"
 #include "ops/core/cuda_sums.h"
 
 namespace sardonyx::ops {
@@ -24,6 +25,10 @@ std::function<std::unique_ptr<Kernel>(const KernelRequest&)> simple_launch(
   return [function = std::move(function)](const KernelRequest& request) {
     return std::make_unique<LaunchKernel>(function, request);
   };
+}
+
+void cuda::refuse_dtype(DType dtype) {
+  throw InternalError(fmt::format("no CUDA kernel of floats takes {}", graph::dtype_name(dtype)));
 }
 
 void launch_add(CudaContext& context, DType dtype, int64_t count, const void* from, void* to) {

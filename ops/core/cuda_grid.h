@@ -1,6 +1,8 @@
-// How many blocks and threads a launch has; beside cuda.cuh, for sources that no device compiler
-// reads.
+// How many blocks and threads a launch has, and what it never does; beside cuda.cuh, for sources
+// that no device compiler reads.
 #pragma once
+
+#include "graph/type.h"
 
 namespace sardonyx::ops::cuda {
 
@@ -11,5 +13,8 @@ struct Grid {
   unsigned x = 1, y = 1;
   unsigned threads = kBlock;
 };
+
+// Throws InternalError: what the kernels decline has let elements of this type through.
+[[noreturn]] void refuse_dtype(graph::DType dtype);
 
 }  // namespace sardonyx::ops::cuda
