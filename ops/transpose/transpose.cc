@@ -1,8 +1,8 @@
 // Transpose: y[i(perm[0]), i(perm[1]), ...] = x[i0, i1, ...], axis k of y is axis perm[k] of x
 //
 // Inputs   x of any type          Output  y          perm: all axes of x once, default reversed
-// Private attribute swap_last = 1, without perm: the last two axes change places, whatever the
-// rank. C1 perm is a permutation of the axes of x      C2 swap_last: x has two axes or more
+// Private  swap_last = 1, without perm: the last two axes change places, whatever the rank
+// C1 perm is a permutation of the axes of x      C2 swap_last: x has two axes or more
 // Gradient Transpose of dy by the inverse permutation. x and y are not read.
 // Batch    dimensions move with their symbols; rows when axis 0 stays.
 // Source   ONNX Transpose-25
