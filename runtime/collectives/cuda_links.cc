@@ -37,12 +37,11 @@ DeviceLinks link_cuda_devices(const std::vector<std::unique_ptr<Device>>& device
   DeviceLinks linked;
   if (cuda.size() == devices.size()) {
     if (names.size() == 1) return {share_cuda_device(cuda, group)};
-    if (names.size() == devices.size()) {
-      const std::string missing = why_no_nccl();
-      if (missing.empty()) return {link_by_nccl(cuda, group)};
-      linked.notice = fmt::format(
-          "sums between the devices go through host memory, which takes longer: {}", missing);
-    }
+    const bool one_each = names.size() == devices.size();
+    const std::string missing = one_each ? why_no_nccl() : "NCCL takes one replica per device";
+    if (missing.empty()) return {link_by_nccl(cuda, group)};
+    linked.notice = fmt::format(
+        "sums between the devices go through host memory, which takes longer: {}", missing);
   }
   linked.links.resize(devices.size());
   for (size_t r = 0; r < devices.size(); ++r) {

@@ -285,6 +285,14 @@ TEST_F(NcclTest, where_the_library_is_missing_sums_go_through_the_host_and_the_u
   }
 }
 
+TEST_F(NcclTest, some_replicas_that_share_a_device_send_all_through_the_host_and_the_user_is_told) {
+  open({"cuda:0", "cuda:1", "cuda:1"});
+  EXPECT_EQ(linked_.notice,
+            "sums between the devices go through host memory, which takes longer: NCCL takes one "
+            "replica per device");
+  expect_next_run_adds_up();
+}
+
 // --- planted faults
 
 // Two communicators that are ready, without a link around them.
