@@ -35,7 +35,9 @@ class Conversion {
       auto* number = std::get_if<int64_t>(&attribute);
       if (op == nullptr || number == nullptr || !converts(*number)) continue;
       for (const std::string& holder : op->dtype_attributes) {
-        if (name == holder) *number = static_cast<int64_t>(to_);
+        if (name != holder || *number == static_cast<int64_t>(to_)) continue;
+        *number = static_cast<int64_t>(to_);
+        changed_ = true;
       }
     }
   }
