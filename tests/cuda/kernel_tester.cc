@@ -75,6 +75,11 @@ struct Options {
   Tensor start = {};                             // defined: output 0 is added to these numbers
 };
 
+// Operands as the kernel finds them in memory.
+Tensor stored_as(const ops::TensorType& type, const Tensor& plain) {
+  return type.layout.plain() ? plain : to_order(plain, type.layout.order);
+}
+
 // Libraries want operands at 16 bytes, where a plan has them all.
 bool of_a_library(const ops::KernelDef& kernel) {
   return kernel.name.find(".cudnn") != std::string::npos || kernel.name.ends_with(".cublas");
@@ -87,10 +92,14 @@ class Trial {
         const std::vector<Tensor>& inputs, const std::vector<Tensor>& want, Tolerance tolerance)
       : kernel_(kernel),
         request_(request),
-        inputs_(inputs),
         want_(want),
         tolerance_(tolerance),
-        made_(kernel.create(request)) {}
+        made_(kernel.create(request)) {
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const bool there = request.has_in(static_cast<int>(i));
+      inputs_.push_back(there ? stored_as(request.in[i], inputs[i]) : Tensor());
+    }
+  }
 
   std::vector<std::string> faults() {
     const std::vector<Tensor> once = run("alone", {}, want_);
@@ -165,7 +174,8 @@ class Trial {
       if (out[i] == nullptr) {
         out[i] = buffer(request_.out[i], options.begin);
         if (i == 0 && options.start.defined()) {
-          copy_bytes(out[i]->bytes(), options.start.bytes().data(), out[i]->size());
+          const Tensor start = stored_as(request_.out[i], options.start);
+          copy_bytes(out[i]->bytes(), start.bytes().data(), out[i]->size());
         }
         out[i]->upload(stream.get());
       }
@@ -216,13 +226,15 @@ class Trial {
       if (!out[i]->intact()) faults_.push_back(fmt::format("writes around output {}", i));
       tensors[i] = Tensor(request_.out[i].dtype, request_.out[i].shape());
       copy_bytes(tensors[i].mutable_bytes().data(), out[i]->bytes(), out[i]->size());
+      const graph::Layout& layout = request_.out[i].layout;
+      if (!layout.plain()) tensors[i] = from_order(tensors[i], layout.order);
     }
     return tensors;
   }
 
   const ops::KernelDef& kernel_;
   const ops::KernelRequest& request_;
-  const std::vector<Tensor>& inputs_;
+  std::vector<Tensor> inputs_;
   const std::vector<Tensor>& want_;
   Tolerance tolerance_;
   std::unique_ptr<ops::Kernel> made_;
@@ -236,6 +248,21 @@ class Kernels {
     request_.libraries = &libraries();
   }
   ops::KernelRequest& request() { return request_; }
+  // Whether anything can lie so.
+  bool put_channels_last() {
+    bool any = false;
+    const auto lay = [&](std::vector<ops::TensorType>& types,
+                         const std::vector<ops::Value*>& values) {
+      for (size_t i = 0; i < types.size(); ++i) {
+        if (types[i].rank() < 3 || !ops::carries_batch(node_, values[i])) continue;
+        types[i].layout = graph::Layout::channels_last(types[i].rank());
+        any = true;
+      }
+    };
+    lay(request_.in, node_.inputs());
+    lay(request_.out, node_.outputs());
+    return any;
+  }
 
   std::vector<std::string> faults(const std::vector<Tensor>& inputs,
                                   const std::vector<Tensor>& want, Tolerance tolerance,
@@ -245,10 +272,9 @@ class Kernels {
       if (ops::declines(*kernel, request_)) continue;
       ran.insert(kernel->name);
       const auto add = [&](const std::string& fault) {
-        faults.push_back(fmt::format(
-            "{} of {} {}: {}", kernel->name, node_.op,
-            graph::dtype_name(request_.in.empty() ? request_.out[0].dtype : request_.in[0].dtype),
-            fault));
+        faults.push_back(
+            fmt::format("{} of {} {}: {}", kernel->name, node_.op,
+                        request_.in.empty() ? request_.out[0].str() : request_.in[0].str(), fault));
       };
       try {
         Trial trial(*kernel, request_, inputs, want, tolerance);
@@ -261,6 +287,12 @@ class Kernels {
     return faults;
   }
 
+  bool any_takes() const {
+    const auto all = found();
+    return std::any_of(all.begin(), all.end(), [&](const ops::KernelDef* kernel) {
+      return !ops::declines(*kernel, request_);
+    });
+  }
   std::vector<const ops::KernelDef*> found() const {
     return ops::KernelRegistry::get(ops::Device::kCuda).find(node_.domain, node_.op);
   }
@@ -270,18 +302,125 @@ class Kernels {
   ops::KernelRequest request_;
 };
 
-std::vector<std::string> forward_faults(const OpCase& c, DType dtype, int64_t rows,
-                                        std::set<std::string>& ran) {
-  OpGraph exact = build(c, input_values(c, DType::kFloat64, rows));
-  OpGraph g = build(c, input_values(c, dtype, rows));
-  Kernels kernels(*g.node);
-  leave_accumulator_out(*g.node, g.inputs, kernels.request());
-  leave_accumulator_out(*exact.node, exact.inputs, kernels.request());
-  const std::vector<Tensor> want = ops::evaluate(*exact.node, exact.inputs);
-  std::vector<std::string> faults = kernels.faults(g.inputs, want, tolerance_for(c, dtype), ran);
-  for (std::string& fault : faults) {
-    if (rows >= 0) fault += fmt::format(" (with {} rows)", rows);
+enum class Channels : uint8_t { kFirst, kLast };
+
+struct Run {
+  DType dtype = DType::kFloat32;
+  int64_t rows = -1;  // as given
+  Channels channels = Channels::kFirst;
+};
+
+// The numbers of the run, for the CPU's reference kernel.
+std::vector<Tensor> in_double(const OpCase& c, std::vector<Tensor> inputs) {
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const bool follows = inputs[i].defined() && !c.inputs[i].keep_dtype;
+    if (follows && graph::is_floating(inputs[i].dtype()))
+      inputs[i] = inputs[i].cast(DType::kFloat64);
   }
+  return inputs;
+}
+
+std::vector<std::string> forward_faults(const OpCase& c, const Run& run,
+                                        std::set<std::string>& ran) {
+  OpGraph g = build(c, input_values(c, run.dtype, run.rows));
+  OpGraph exact = build(c, in_double(c, g.inputs));
+  Kernels kernels(*g.node);
+  if (run.channels == Channels::kLast && !kernels.put_channels_last()) return {};
+  leave_accumulator_out(*g.node, g.inputs, kernels.request());
+  ops::KernelRequest of_exact = ops::KernelRequest::of(*exact.node);
+  leave_accumulator_out(*exact.node, exact.inputs, of_exact);
+  const std::vector<Tensor> want = ops::evaluate(*exact.node, exact.inputs);
+  std::vector<std::string> faults =
+      kernels.faults(g.inputs, want, tolerance_for(c, run.dtype), ran);
+  for (std::string& fault : faults) {
+    if (run.rows >= 0) fault += fmt::format(" (with {} rows)", run.rows);
+  }
+  return faults;
+}
+
+// In bfloat16 where kernels take it, as they must where the operator follows (OpDef::narrow): its
+// own and those of its gradient. Products, whose sums are rounded on the way, are tried by
+// products_test.cc.
+enum class Narrow : uint8_t { kMust, kMay, kNot };
+
+Narrow narrow_of(const std::string& domain, const std::string& op) {
+  const ops::OpDef& def = *ops::OpRegistry::get().find(domain, op);
+  if (def.narrow == ops::Narrow::kFollows) return Narrow::kMust;
+  return def.narrow == ops::Narrow::kNo && domain.empty() ? Narrow::kMay : Narrow::kNot;
+}
+
+std::vector<std::string> narrow_faults(const OpCase& c, Narrow narrow, bool in_float,
+                                       std::set<std::string>& ran) {
+  std::set<std::string> took;
+  std::vector<std::string> faults;
+  if (narrow == Narrow::kNot) return {};
+  const std::vector<Tensor> inputs = input_values(c, DType::kBFloat16, -1);
+  // What kernels take is said of operand 0.
+  if (inputs.empty() || !inputs[0].defined() || inputs[0].dtype() != DType::kBFloat16) return {};
+  try {
+    faults = forward_faults(c, {.dtype = DType::kBFloat16}, took);
+  } catch (const Error& error) {
+    if (narrow == Narrow::kMust) faults.push_back(fmt::format("in bfloat16: {}", error.what()));
+    return faults;
+  }
+  if (narrow == Narrow::kMust && in_float && took.empty()) {
+    faults.push_back(fmt::format("no CUDA kernel of {} takes bfloat16", c.op));
+  }
+  ran.insert(took.begin(), took.end());
+  if (c.batch) {
+    const Run run = {.dtype = DType::kBFloat16, .channels = Channels::kLast};
+    for (std::string& fault : forward_faults(c, run, ran)) faults.push_back(std::move(fault));
+  }
+  return faults;
+}
+
+// A node that a gradient rule wrote, as a case.
+OpCase case_of(const OpCase& c, const ops::Node& node, const std::vector<Tensor>& inputs) {
+  OpCase result = {.claim = c.claim,
+                   .domain = node.domain,
+                   .op = node.op,
+                   .attributes = node.attributes,
+                   .num_outputs = node.num_outputs(),
+                   .float_tolerance = c.float_tolerance,
+                   .narrow_tolerance = c.narrow_tolerance,
+                   .batch = c.batch};
+  for (int i = 0; i < node.num_inputs(); ++i) {
+    const ops::Value* value = node.input(i);
+    if (value == nullptr) {
+      result.inputs.push_back(left_out());
+    } else if (value->is_constant()) {
+      result.inputs.push_back(constant(inputs[i]));
+    } else if (c.batch && !ops::carries_batch(node, value)) {
+      result.inputs.push_back(parameter(given(inputs[i])));
+    } else {
+      result.inputs.push_back(given(inputs[i]));
+    }
+  }
+  for (const ops::Value* value : node.outputs()) {
+    result.wanted_outputs.push_back(value != nullptr);
+  }
+  return result;
+}
+
+std::vector<std::string> faults_of_gradient_cases(const OpCase& c) {
+  std::vector<std::string> faults;
+  const auto add = [&](const std::vector<std::string>& more) {
+    faults.insert(faults.end(), more.begin(), more.end());
+  };
+  for_gradient_nodes(
+      c, DType::kFloat64,
+      [&](const ops::Node& node, const std::vector<Tensor>& inputs, const std::vector<Tensor>&) {
+        const OpCase of_node = case_of(c, node, inputs);
+        std::set<std::string> ran;
+        if (c.batch) add(forward_faults(of_node, {.channels = Channels::kLast}, ran));
+        ran.clear();
+        const Narrow narrow = narrow_of(c.domain, c.op) == Narrow::kMust
+                                  ? Narrow::kMust
+                                  : narrow_of(node.domain, node.op);
+        const OpGraph g = build(of_node, input_values(of_node, DType::kFloat32, -1));
+        const bool in_float = Kernels(*g.node).any_takes();
+        add(narrow_faults(of_node, narrow, in_float, ran));
+      });
   return faults;
 }
 
@@ -309,15 +448,21 @@ std::vector<std::string> cuda_faults(const OpCase& c, std::set<std::string>& ran
   };
   try {
     add(expected_faults(c));
-    std::set<std::string> in_double;
-    add(forward_faults(c, DType::kFloat64, -1, in_double));
-    add(forward_faults(c, DType::kFloat32, -1, ran));
+    std::set<std::string> of_double;
+    add(forward_faults(c, {.dtype = DType::kFloat64}, of_double));
+    add(forward_faults(c, {}, ran));
+    add(narrow_faults(c, narrow_of(c.domain, c.op), !ran.empty(), ran));
+    if (c.batch) add(forward_faults(c, {.channels = Channels::kLast}, ran));
     if (c.batch && !c.fixed_rows) {
-      add(forward_faults(c, DType::kFloat32, kOtherRows, ran));
-      if (c.empty_batch) add(forward_faults(c, DType::kFloat32, 0, ran));
+      add(forward_faults(c, {.rows = kOtherRows}, ran));
+      if (c.empty_batch) {
+        add(forward_faults(c, {.rows = 0}, ran));
+        add(forward_faults(c, {.rows = 0, .channels = Channels::kLast}, ran));
+      }
     }
     add(gradient_node_faults(c, DType::kFloat32));
     add(gradient_node_faults(c, DType::kFloat64));
+    add(faults_of_gradient_cases(c));
   } catch (const std::exception& error) {
     add({error.what()});
   }
@@ -338,6 +483,9 @@ void check_cuda(const OpCase& c) {
   std::set<std::string> ran;
   for (const std::string& fault : cuda_faults(c, ran)) ADD_FAILURE() << fault;
   EXPECT_FALSE(ran.empty()) << c.claim << ": no CUDA kernel of " << c.op << " takes it";
+  for (const std::string& name : c.must_run) {
+    EXPECT_TRUE(ran.contains(name)) << c.claim << ": kernel " << name << " never ran";
+  }
 }
 
 std::string cuda_refusal(const OpCase& c, const std::string& name) {

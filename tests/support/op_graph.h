@@ -24,7 +24,8 @@ struct OpGraph {
   std::vector<Tensor> inputs;  // undefined: left out
 };
 
-// Values of the inputs in a run with `dtype` floats; data inputs get `rows` rows (-1: as given).
+// Values of the inputs in a run with `dtype` floats; data inputs get `rows` rows (-1: as given). In
+// a bfloat16 run those are float that OpDef::narrow_inputs leaves out.
 std::vector<Tensor> input_values(const OpCase& c, DType dtype, int64_t rows);
 // Builds and infers. Throws what the shape rule throws.
 OpGraph build(const OpCase& c, const std::vector<Tensor>& inputs);

@@ -190,6 +190,7 @@ OpInput with_role(OpInput input, Role role) {
 }  // namespace
 
 Tolerance tolerance_for(const OpCase& c, DType run) {
+  if (run == DType::kBFloat16) return c.narrow_tolerance;
   return run == DType::kFloat64 ? c.double_tolerance : c.float_tolerance;
 }
 
@@ -258,6 +259,18 @@ OpInput left_out() {
   return input;
 }
 
+namespace {
+
+DType dtype_in_run(const OpCase& c, int input, DType run) {
+  if (run != DType::kBFloat16) return run;
+  const ops::OpDef* op = ops::OpRegistry::get().find(c.domain, c.op);
+  const auto& narrow = op->narrow_inputs;
+  return narrow.empty() || std::count(narrow.begin(), narrow.end(), input) > 0 ? run
+                                                                               : DType::kFloat32;
+}
+
+}  // namespace
+
 std::vector<Tensor> input_values(const OpCase& c, DType dtype, int64_t rows) {
   std::vector<Tensor> result;
   for (size_t i = 0; i < c.inputs.size(); ++i) {
@@ -274,7 +287,9 @@ std::vector<Tensor> input_values(const OpCase& c, DType dtype, int64_t rows) {
     if (rows >= 0 && input.role == Role::kData && value.rank() > 0) {
       value = repeat_rows(value, rows);
     }
-    if (is_run_float(value.dtype()) && !input.keep_dtype) value = value.cast(dtype);
+    if (is_run_float(value.dtype()) && !input.keep_dtype) {
+      value = value.cast(dtype_in_run(c, static_cast<int>(i), dtype));
+    }
     result.push_back(std::move(value));
   }
   return result;

@@ -64,6 +64,7 @@ struct OpCase {
   Tolerance expected_tolerance = {1e-6, 1e-6};
   Tolerance float_tolerance = {1e-5, 1e-6};
   Tolerance double_tolerance = {1e-12, 1e-12};
+  Tolerance narrow_tolerance = {0x1p-8, 1e-6};  // in bfloat16, rounded once
   Tolerance gradient_tolerance = {1e-6, 1e-7};
 
   // Inputs to differentiate. Default: every float input without a Port::no_gradient reason, when
@@ -84,6 +85,7 @@ struct OpCase {
   std::vector<ops::KernelDef> extra_kernels = {};
   std::function<void(ops::GradientContext&)> gradient_rule = {};
   // Kernels (by name) that must have run at least once: catches a kernel that declines everything.
+  // (Of the CPU in check_op, of CUDA in check_cuda.)
   std::vector<std::string> must_run = {};
 };
 

@@ -132,6 +132,48 @@ Tensor from_lanes(const Tensor& stored, const std::vector<int64_t>& shape, int64
   return plain;
 }
 
+namespace {
+
+// Calls f(element of the plain form, element of the stored form) for all.
+template <class F>
+void for_stored(const std::vector<int64_t>& shape, const std::vector<int32_t>& order, const F& f) {
+  const size_t rank = shape.size();
+  std::vector<int64_t> stride(rank, 1);
+  for (size_t axis = rank; axis-- > 1;) stride[axis - 1] = stride[axis] * shape[axis];
+  const int64_t count = graph::checked_numel(shape);
+  for (int64_t stored = 0; stored < count; ++stored) {
+    int64_t rest = stored, plain = 0;
+    for (size_t i = rank; i-- > 0;) {
+      const size_t axis = order.empty() ? i : static_cast<size_t>(order[i]);
+      plain += rest % shape[axis] * stride[axis];
+      rest /= shape[axis];
+    }
+    f(plain, stored);
+  }
+}
+
+}  // namespace
+
+Tensor to_order(const Tensor& plain, const std::vector<int32_t>& order) {
+  Tensor stored(plain.dtype(), plain.shape());
+  const size_t size = graph::dtype_size(plain.dtype());
+  for_stored(plain.shape(), order, [&](int64_t from, int64_t to) {
+    std::memcpy(stored.mutable_bytes().data() + to * size, plain.bytes().data() + from * size,
+                size);
+  });
+  return stored;
+}
+
+Tensor from_order(const Tensor& stored, const std::vector<int32_t>& order) {
+  Tensor plain(stored.dtype(), stored.shape());
+  const size_t size = graph::dtype_size(plain.dtype());
+  for_stored(plain.shape(), order, [&](int64_t to, int64_t from) {
+    std::memcpy(plain.mutable_bytes().data() + to * size, stored.bytes().data() + from * size,
+                size);
+  });
+  return plain;
+}
+
 Tensor rows_of(const Tensor& tensor, int64_t begin, int64_t end) {
   std::vector<int64_t> shape = tensor.shape();
   const int64_t n = shape.at(0);

@@ -39,6 +39,11 @@ std::optional<std::string> difference(const Tensor& got, const Tensor& want, Tol
 Tensor to_lanes(const Tensor& plain, int64_t lanes);
 Tensor from_lanes(const Tensor& stored, const std::vector<int64_t>& shape, int64_t lanes);
 
+// Stored form of a plain tensor whose axes lie in this order, outermost first (empty: as they are),
+// and back. The shape of both is that of the plain tensor.
+Tensor to_order(const Tensor& plain, const std::vector<int32_t>& order);
+Tensor from_order(const Tensor& stored, const std::vector<int32_t>& order);
+
 // Rows [begin, end) of axis 0, and `count` rows taken cyclically from all rows.
 Tensor rows_of(const Tensor& tensor, int64_t begin, int64_t end);
 Tensor repeat_rows(const Tensor& tensor, int64_t count);

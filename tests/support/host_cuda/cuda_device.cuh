@@ -137,6 +137,14 @@ T __shfl_down_sync(unsigned mask, T value, unsigned distance, int width = 32) {
 
 namespace sardonyx::ops::cuda {
 
+// The bits of the nearest bfloat16, of two the even one; NaN stays NaN.
+inline uint16_t bfloat16_bits(float number) {
+  uint32_t bits;
+  std::memcpy(&bits, &number, sizeof bits);
+  if (number != number) return static_cast<uint16_t>(bits >> 16 | 0x40);
+  return static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
 template <class... Parameters, class... Values>
 void launch(const char* name, void (*kernel)(Parameters...), const Grid& grid, StreamHandle* stream,
             const Values&... given) {
