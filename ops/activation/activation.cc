@@ -195,6 +195,7 @@ OpDef forward(std::string name, std::string doc, std::vector<int> since, Gradien
   op.gradient = std::move(rule);
   op.batch = rows;
   op.cheap = true;
+  op.narrow = Narrow::kFollows;
   op.cells_read = [](const Node&, const std::vector<int64_t>& needed) { return needed; };
   return op;
 }
@@ -209,6 +210,7 @@ OpDef backward(std::string name, std::string doc, Reads reads, Gradient rule) {
   op.infer = infer_pair;
   op.gradient = std::move(rule);
   op.batch = rows_of_all;
+  op.narrow = Narrow::kFollows;
   return op;
 }
 

@@ -1,6 +1,7 @@
 // The loops of the room on a CUDA device: formulas.h, element by element.
 #include "ops/activation/activation_cuda.h"
 #include "ops/activation/formulas.h"
+#include "ops/core/bfloat16.cuh"
 #include "ops/core/walk.cuh"
 
 namespace sardonyx::ops::activation {
@@ -9,16 +10,18 @@ namespace {
 
 template <class Formula, class T>
 struct Applied {
-  T p, q;
+  using N = cuda::Computed<T>;
+  N p, q;
   const T *p_at, *q_at;
-  __device__ T operator()(T a, T b = T(0)) const {
-    return Formula::of(a, b, p_at == nullptr ? p : *p_at, q_at == nullptr ? q : *q_at);
+  __device__ N operator()(N a, N b = N(0)) const {
+    return Formula::of(a, b, p_at == nullptr ? p : N(*p_at), q_at == nullptr ? q : N(*q_at));
   }
 };
 
 template <class Formula, class T>
 Applied<Formula, T> applied(const Launch& launch) {
-  return {static_cast<T>(launch.numbers.p), static_cast<T>(launch.numbers.q),
+  using N = cuda::Computed<T>;
+  return {static_cast<N>(launch.numbers.p), static_cast<N>(launch.numbers.q),
           static_cast<const T*>(launch.p_at), static_cast<const T*>(launch.q_at)};
 }
 
@@ -89,7 +92,7 @@ void clip_integers(cuda::Stream stream, int64_t n, const void* lo, const void* h
 }  // namespace
 
 void launch(cuda::Stream stream, const Launch& launch) {
-  cuda::dispatch_float(launch.dtype, [&]<class T>() {
+  cuda::dispatch_stored(launch.dtype, [&]<class T>() {
     static_assert(sizeof(kLaunchers<T>) / sizeof(kLaunchers<T>[0]) ==
                   static_cast<int>(Loop::kCount));
     kLaunchers<T>[static_cast<int>(launch.loop)](stream, launch);

@@ -53,10 +53,14 @@ void register_activation_cuda(KernelRegistry& kernels) {
     def.layouts = activation::is_clip(entry.loop) ? Layouts::kPlain : Layouts::kSameAll;
     def.in_place = {{0, 0}};
     if (activation::is_gradient(entry.loop)) def.in_place.emplace_back(0, 1);
-    def.declines = {unless_float(), unless_one_dtype()};
+    def.declines = {unless_stored_float(), unless_one_dtype()};
     def.create = simple_launch([&entry](const KernelRequest& request, CudaContext& context) {
       launch_entry(entry, request, context);
     });
+    kernels.add(def);
+    if (!activation::is_clip(entry.loop)) continue;
+    def.name = "activation.cuda_nhwc";
+    def.layouts = Layouts::kChannelsLast;
     kernels.add(std::move(def));
   }
   KernelDef integers;

@@ -233,7 +233,11 @@ const std::vector<Entry> kVariadic = {
 }  // namespace
 
 void register_arithmetic(OpRegistry& ops) {
-  for (const Entry& entry : kUnary) ops.add(standard(entry, {{"X"}}));
+  for (const Entry& entry : kUnary) {
+    OpDef op = standard(entry, {{"X"}});
+    if (op.name == "Neg" || op.name == "Abs") op.narrow = Narrow::kFollows;
+    ops.add(std::move(op));
+  }
   for (const Entry& entry : kBinary) {
     OpDef op = standard(entry, {{"A"}, {"B"}});
     op.attributes = {kLegacyAttribute};
@@ -241,6 +245,7 @@ void register_arithmetic(OpRegistry& ops) {
     op.preprocessing = op.name != "Pow";
     op.adds = op.name == "Add";
     op.cheap = true;
+    if (op.name != "Pow") op.narrow = Narrow::kFollows;
     ops.add(std::move(op));
   }
   OpDef mod = standard({"Mod", "y = remainder of a / b.", {10, 13}, infer_mod, mod_gradient},
@@ -250,6 +255,7 @@ void register_arithmetic(OpRegistry& ops) {
   for (const Entry& entry : kVariadic) {
     OpDef op = standard(entry, {{"data", Presence::kVariadic}});
     op.adds = op.name == "Sum";
+    op.narrow = Narrow::kFollows;
     ops.add(std::move(op));
   }
   ops.add(backward("AbsGrad", "dy sign(x), 0 at 0.", {{"x"}, {"dy"}}, infer_abs_gradient,

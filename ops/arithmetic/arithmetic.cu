@@ -3,25 +3,27 @@
 #include <type_traits>
 
 #include "ops/arithmetic/arithmetic_cuda.h"
+#include "ops/core/bfloat16.cuh"
 #include "ops/core/walk.cuh"
 
 namespace sardonyx::ops::arithmetic {
 
 namespace {
 
+using cuda::Computed;
 using graph::DType;
 
 // What sums and products of T are computed in.
 template <class T, bool kWhole = std::is_integral_v<T>>
-struct Computed {
+struct Wrapping {
   using Type = T;
 };
 template <class T>
-struct Computed<T, true> {
+struct Wrapping<T, true> {
   using Type = std::make_unsigned_t<T>;
 };
 template <class T>
-using C = typename Computed<T>::Type;
+using C = typename Wrapping<T>::Type;
 
 // clang-format off
 template <class T> struct Neg { __device__ T operator()(T x) const {
@@ -62,9 +64,10 @@ template <class F>
 void with_number(DType dtype, const F& f) {
   if (dtype == DType::kInt32) return f.template operator()<int32_t>();
   if (dtype == DType::kInt64) return f.template operator()<int64_t>();
-  cuda::dispatch_float(dtype, f);
+  cuda::dispatch_stored(dtype, f);
 }
 
+// F: one of the functions above, in what elements of T are computed in.
 template <class T, class F>
 void unary(cuda::Stream stream, const F& f, int64_t n, const void* x, void* y) {
   cuda::launch_dense(stream, n, f, static_cast<T*>(y), static_cast<const T*>(x));
@@ -94,7 +97,7 @@ __device__ inline void locate_all(const cuda::Walk<kOperands>& walk, int64_t ste
 }
 
 template <class T>
-__device__ inline T operand(const Operands& x, const int64_t* places, int i) {
+__device__ inline Computed<T> operand(const Operands& x, const int64_t* places, int i) {
   return static_cast<const T*>(x.of[i])[places[i]];
 }
 
@@ -105,22 +108,23 @@ __device__ inline bool beats(Fold fold, T a, T b) {
 }
 
 template <class T>
-__device__ inline T extremum(Fold fold, const Operands& x, const int64_t* places, int first) {
-  T best = operand<T>(x, places, first);
+__device__ inline Computed<T> extremum(Fold fold, const Operands& x, const int64_t* places,
+                                       int first) {
+  Computed<T> best = operand<T>(x, places, first);
   for (int i = first + 1; i < x.count; ++i) {
-    const T other = operand<T>(x, places, i);
+    const Computed<T> other = operand<T>(x, places, i);
     if (beats(fold, other, best)) best = other;
   }
   return best;
 }
 
 template <class T>
-__device__ inline T sum(double scale, const Operands& x, const int64_t* places) {
+__device__ inline Computed<T> sum(double scale, const Operands& x, const int64_t* places) {
   using Sum = std::conditional_t<std::is_integral_v<T>, uint64_t, double>;
   Sum total = 0;
   for (int i = 0; i < x.count; ++i) total += static_cast<Sum>(operand<T>(x, places, i));
   if constexpr (!std::is_integral_v<T>) total *= scale;
-  return static_cast<T>(total);
+  return static_cast<Computed<T>>(total);
 }
 
 // Of two operands, as most folds are.
@@ -152,14 +156,14 @@ __global__ void extremum_gradient(cuda::Walk<kFoldOperands> walk, Fold fold, Ope
   cuda::for_elements(walk.count, [&](int64_t step) {
     int64_t places[kFoldOperands];
     locate_all(walk, step, places);
-    const T best = extremum<T>(fold, x, places, 1);
+    const Computed<T> best = extremum<T>(fold, x, places, 1);
     const auto wins = [&](int i) {
-      const T v = operand<T>(x, places, i);
+      const Computed<T> v = operand<T>(x, places, i);
       return v == best || (v != v && best != best);
     };
     int count = 0;
     for (int i = 1; i < x.count; ++i) count += wins(i) ? 1 : 0;
-    dx[step] = wins(1) ? operand<T>(x, places, 0) / static_cast<T>(count) : T(0);
+    dx[step] = wins(1) ? operand<T>(x, places, 0) / static_cast<Computed<T>>(count) : 0;
   });
 }
 
@@ -168,21 +172,23 @@ __global__ void extremum_gradient(cuda::Walk<kFoldOperands> walk, Fold fold, Ope
 void launch_unary(cuda::Stream stream, DType dtype, Unary op, int64_t n, const void* x, void* y) {
   if (op == Unary::kNeg || op == Unary::kAbs) {
     return with_number(dtype, [&]<class T>() {
-      op == Unary::kNeg ? unary<T>(stream, Neg<T>(), n, x, y) : unary<T>(stream, Abs<T>(), n, x, y);
+      if (op == Unary::kNeg) return unary<T>(stream, Neg<Computed<T>>(), n, x, y);
+      unary<T>(stream, Abs<Computed<T>>(), n, x, y);
     });
   }
-  cuda::dispatch_float(dtype, [&]<class T>() {
+  cuda::dispatch_stored(dtype, [&]<class T>() {
+    using N = Computed<T>;
     switch (op) {
       case Unary::kSqrt:
-        return unary<T>(stream, Sqrt<T>(), n, x, y);
+        return unary<T>(stream, Sqrt<N>(), n, x, y);
       case Unary::kReciprocal:
-        return unary<T>(stream, Reciprocal<T>(), n, x, y);
+        return unary<T>(stream, Reciprocal<N>(), n, x, y);
       case Unary::kExp:
-        return unary<T>(stream, Exp<T>(), n, x, y);
+        return unary<T>(stream, Exp<N>(), n, x, y);
       case Unary::kLog:
-        return unary<T>(stream, Log<T>(), n, x, y);
+        return unary<T>(stream, Log<N>(), n, x, y);
       default:
-        return unary<T>(stream, Square<T>(), n, x, y);
+        return unary<T>(stream, Square<N>(), n, x, y);
     }
   });
 }
@@ -191,42 +197,47 @@ void launch_binary(cuda::Stream stream, DType dtype, Binary op, const cuda::Walk
                    const void* a, const void* b, void* y) {
   if (op == Binary::kAdd || op == Binary::kSub || op == Binary::kMul) {
     return with_number(dtype, [&]<class T>() {
-      if (op == Binary::kAdd) return binary<T>(stream, Add<T>(), walk, a, b, y);
-      if (op == Binary::kSub) return binary<T>(stream, Sub<T>(), walk, a, b, y);
-      binary<T>(stream, Mul<T>(), walk, a, b, y);
+      using N = Computed<T>;
+      if (op == Binary::kAdd) return binary<T>(stream, Add<N>(), walk, a, b, y);
+      if (op == Binary::kSub) return binary<T>(stream, Sub<N>(), walk, a, b, y);
+      binary<T>(stream, Mul<N>(), walk, a, b, y);
     });
   }
-  cuda::dispatch_float(dtype, [&]<class T>() {
+  cuda::dispatch_stored(dtype, [&]<class T>() {
+    using N = Computed<T>;
     switch (op) {
       case Binary::kDiv:
-        return binary<T>(stream, Div<T>(), walk, a, b, y);
+        return binary<T>(stream, Div<N>(), walk, a, b, y);
       case Binary::kPow:
-        return binary<T>(stream, Pow<T>(), walk, a, b, y);
+        return binary<T>(stream, Pow<N>(), walk, a, b, y);
       case Binary::kPRelu:
-        return binary<T>(stream, PRelu<T>(), walk, a, b, y);
+        return binary<T>(stream, PRelu<N>(), walk, a, b, y);
       default:
-        return binary<T>(stream, AbsGrad<T>(), walk, a, b, y);
+        return binary<T>(stream, AbsGrad<N>(), walk, a, b, y);
     }
   });
 }
 
 void launch_ternary(cuda::Stream stream, DType dtype, Ternary op, const cuda::Walk<3>& walk,
                     const void* a, const void* b, const void* c, void* y) {
-  cuda::dispatch_float(dtype, [&]<class T>() {
+  cuda::dispatch_stored(dtype, [&]<class T>() {
+    using N = Computed<T>;
     switch (op) {
       case Ternary::kPowGradBase:
-        return ternary<T>(stream, PowGradBase<T>(), walk, a, b, c, y);
+        return ternary<T>(stream, PowGradBase<N>(), walk, a, b, c, y);
       case Ternary::kPowGradExponent:
-        return ternary<T>(stream, PowGradExponent<T>(), walk, a, b, c, y);
+        return ternary<T>(stream, PowGradExponent<N>(), walk, a, b, c, y);
       default:
-        return ternary<T>(stream, PReluGrad<T>(), walk, a, b, c, y);
+        return ternary<T>(stream, PReluGrad<N>(), walk, a, b, c, y);
     }
   });
 }
 
 void launch_pair(cuda::Stream stream, DType dtype, Fold fold, double scale,
                  const cuda::Walk<2>& walk, const void* a, const void* b, void* y) {
-  with_number(dtype, [&]<class T>() { binary<T>(stream, Pair<T>{fold, scale}, walk, a, b, y); });
+  with_number(dtype, [&]<class T>() {
+    binary<T>(stream, Pair<Computed<T>>{fold, scale}, walk, a, b, y);
+  });
 }
 
 void launch_fold(cuda::Stream stream, DType dtype, Fold fold, double scale,
@@ -242,7 +253,7 @@ void launch_extremum_gradient(cuda::Stream stream, DType dtype, Fold fold,
                               const cuda::Walk<kFoldOperands>& walk, const Operands& operands,
                               void* dx) {
   if (walk.count == 0) return;
-  cuda::dispatch_float(dtype, [&]<class T>() {
+  cuda::dispatch_stored(dtype, [&]<class T>() {
     LAUNCH((extremum_gradient<T>), cuda::grid_over(walk.count), stream, walk, fold, operands,
            static_cast<T*>(dx));
   });

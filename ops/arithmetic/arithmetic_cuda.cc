@@ -1,5 +1,5 @@
-// CUDA kernels: plain operands that broadcast. Operators of any number of operands take eight at a
-// time.
+// CUDA kernels: operands that broadcast, all plain or with channels last (arithmetic.cuda_nhwc).
+// Operators of any number of operands take eight at a time.
 #include "ops/arithmetic/arithmetic_cuda.h"
 
 #include <algorithm>
@@ -23,8 +23,9 @@ using arithmetic::Unary;
 enum class Types : uint8_t { kFloats, kNumbers };  // kNumbers: int32 and int64 too
 
 Refusal unless_number() {
-  return {"takes float, double, int32 and int64 only", [](const KernelRequest& request) {
-            return unless_float().applies(request) && unless_int32_or_int64().applies(request);
+  return {"takes float, double, bfloat16, int32 and int64 only", [](const KernelRequest& request) {
+            return unless_stored_float().applies(request) &&
+                   unless_int32_or_int64().applies(request);
           }};
 }
 
@@ -36,9 +37,17 @@ KernelDef kernel(const char* domain, const char* op, Types types, int in_place_i
   def.device = Device::kCuda;
   def.speed = Speed::kOptimised;
   for (int i = 0; i < in_place_inputs; ++i) def.in_place.emplace_back(0, i);
-  def.declines = {types == Types::kNumbers ? unless_number() : unless_float(), unless_one_dtype(),
-                  cuda::beyond_broadcast_walk()};
+  def.declines = {types == Types::kNumbers ? unless_number() : unless_stored_float(),
+                  unless_one_dtype(), cuda::beyond_broadcast_walk()};
   return def;
+}
+
+void add_in_both_orders(KernelRegistry& kernels, KernelDef def) {
+  kernels.add(def);
+  def.name = "arithmetic.cuda_nhwc";
+  def.layouts = Layouts::kChannelsLast;
+  def.declines.push_back(cuda::unless_full_operands_are_alike());
+  kernels.add(std::move(def));
 }
 
 void add_unary(KernelRegistry& kernels, const char* op, Unary unary, Types types) {
@@ -63,7 +72,7 @@ void add_binary(KernelRegistry& kernels, const char* domain, const char* op, Bin
                                 context.inputs[1], context.outputs[0]);
     };
   });
-  kernels.add(std::move(def));
+  add_in_both_orders(kernels, std::move(def));
 }
 
 void add_ternary(KernelRegistry& kernels, const char* op, Ternary ternary) {
@@ -75,7 +84,7 @@ void add_ternary(KernelRegistry& kernels, const char* op, Ternary ternary) {
                                  context.inputs[1], context.inputs[2], context.outputs[0]);
     };
   });
-  kernels.add(std::move(def));
+  add_in_both_orders(kernels, std::move(def));
 }
 
 // The walk over up to eight operands; those that are missing stand still.
@@ -152,7 +161,7 @@ void add_fold(KernelRegistry& kernels, const char* op, Fold fold, Scale scale, T
     if (request.in.size() == 2) return pair_kernel(fold, factor)(request);
     return std::make_unique<FoldKernel>(fold, factor, request);
   };
-  kernels.add(std::move(def));
+  add_in_both_orders(kernels, std::move(def));
 }
 
 void add_extremum_gradient(KernelRegistry& kernels, const char* op, Fold fold) {
@@ -170,7 +179,7 @@ void add_extremum_gradient(KernelRegistry& kernels, const char* op, Fold fold) {
                                            context.outputs[0]);
     };
   });
-  kernels.add(std::move(def));
+  add_in_both_orders(kernels, std::move(def));
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ struct Operands {
   int count = 0;
 };
 
-// float, double; kNeg, kAbs, kAdd, kSub, kMul and all folds int32 and int64 too.
+// float, double, bfloat16; kNeg, kAbs, kAdd, kSub, kMul and all folds int32 and int64 too.
 void launch_unary(cuda::Stream stream, graph::DType dtype, Unary op, int64_t n, const void* x,
                   void* y);
 void launch_binary(cuda::Stream stream, graph::DType dtype, Binary op, const cuda::Walk<2>& walk,

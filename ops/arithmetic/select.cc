@@ -101,6 +101,7 @@ OpDef definition(std::string name, std::string doc, std::vector<Port> inputs,
   op.infer = infer;
   op.gradient = std::move(rule);
   op.batch = broadcast_role;
+  op.narrow = Narrow::kFollows;
   return op;
 }
 

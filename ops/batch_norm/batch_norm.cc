@@ -282,6 +282,8 @@ void register_batch_norm(OpRegistry& ops) {
   op.gradient = gradient(gradient_with_stored);
   op.batch = batch_norm::rows_of_first;
   op.cheap = true;
+  op.narrow = Narrow::kFollows;
+  op.narrow_inputs = {kX};
   op.parameter_slot = slot_of;
   op.apply_mode = apply_mode;
   op.inference_form = to_inference_form;

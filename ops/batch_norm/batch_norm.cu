@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "ops/batch_norm/batch_norm_cuda.h"
-#include "ops/core/cuda_packs.cuh"
+#include "ops/core/bfloat16.cuh"
 #include "ops/core/cuda_sums.cuh"
 
 namespace sardonyx::ops::batch_norm {
@@ -12,11 +12,14 @@ namespace {
 
 using cuda::ChannelGrid;
 using cuda::ChannelWalk;
+using cuda::Computed;
+using cuda::finish_grid;
 using cuda::for_elements;
 using cuda::grid_of;
 using cuda::grid_over;
 using cuda::load_pack;
 using cuda::Pack;
+using cuda::with_packs;
 
 // Numbers that are prepared per channel: 4 of the gradient, 3 of the affine, the mean in double.
 constexpr int64_t kPrepared = 8;
@@ -31,28 +34,46 @@ __device__ inline double inverse_deviation(const AffineOperands& f, int64_t c) {
   return 1 / std::sqrt(read(f.var, c) + f.epsilon);
 }
 
-template <class T>
-struct Affine {
-  T *mean = nullptr, *a = nullptr, *b = nullptr;
+// Per channel, in the type N that elements are computed in.
+template <class N>
+struct AffineTable {
+  N *mean = nullptr, *a = nullptr, *b = nullptr;
 
-  static Affine at(T* to, int64_t channels) { return {to, to + channels, to + 2 * channels}; }
-  __device__ T of(T x, int64_t c) const { return (x - mean[c]) * a[c] + b[c]; }
+  static AffineTable at(N* to, int64_t channels) { return {to, to + channels, to + 2 * channels}; }
 };
 
-template <class T>
-__global__ void prepare_affine(AffineOperands f, int64_t channels, Affine<T> to) {
+// The entries of kAcross neighbouring channels, for element j of a pack.
+template <class N, int kAcross>
+struct Affine {
+  N mean[kAcross] = {}, a[kAcross] = {}, b[kAcross] = {};
+
+  __device__ Affine(const AffineTable<N>& table, int64_t channel) {
+    for (int k = 0; k < kAcross && table.a != nullptr; ++k) {
+      mean[k] = table.mean[channel + k];
+      a[k] = table.a[channel + k];
+      b[k] = table.b[channel + k];
+    }
+  }
+  __device__ N of(N x, int j) const {
+    const int k = j % kAcross;
+    return (x - mean[k]) * a[k] + b[k];
+  }
+};
+
+template <class N>
+__global__ void prepare_affine(AffineOperands f, int64_t channels, AffineTable<N> to) {
   for_elements(channels, [&](int64_t c) {
     const double exact = read(f.mean, c);
     const double factor = read(f.scale, c) * inverse_deviation(f, c);
-    to.mean[c] = static_cast<T>(exact);
-    to.a[c] = static_cast<T>(factor);
-    to.b[c] = static_cast<T>(read(f.bias, c) - (exact - static_cast<double>(to.mean[c])) * factor);
+    to.mean[c] = static_cast<N>(exact);
+    to.a[c] = static_cast<N>(factor);
+    to.b[c] = static_cast<N>(read(f.bias, c) - (exact - static_cast<double>(to.mean[c])) * factor);
   });
 }
 
-template <class T>
-void launch_prepare(const Work& work, const AffineOperands& f, const Affine<T>& to) {
-  LAUNCH((prepare_affine<T>), grid_over(work.cells.channels), work.stream, f, work.cells.channels,
+template <class N>
+void launch_prepare(const Work& work, const AffineOperands& f, const AffineTable<N>& to) {
+  LAUNCH((prepare_affine<N>), grid_over(work.cells.channels), work.stream, f, work.cells.channels,
          to);
 }
 
@@ -60,51 +81,90 @@ double* partials_of(const Work& work) {
   return static_cast<double*>(work.workspace) + kPrepared * work.cells.channels;
 }
 
-template <class T>
-void over_elements(const Work& work, bool aligned, const auto& body) {
-  cuda::launch_packs<T>(work.stream, work.cells.numel(), work.cells.channel_stride,
-                        work.cells.channels, aligned, body);
+template <class T, int kWidth>
+__device__ inline Pack<Computed<T>, kWidth> load_numbers(const T* from) {
+  const Pack<T, kWidth> stored = load_pack<kWidth>(from);
+  Pack<Computed<T>, kWidth> numbers;
+  for (int j = 0; j < kWidth; ++j) numbers.at[j] = stored.at[j];
+  return numbers;
+}
+template <class T, class N, int kWidth>
+__device__ inline void store_numbers(const Pack<N, kWidth>& numbers, T* to) {
+  Pack<T, kWidth> stored;
+  for (int j = 0; j < kWidth; ++j) stored.at[j] = numbers.at[j];
+  cuda::store_pack(stored, to);
 }
 
-// Calls f.template operator()<width>(cells): the cells of a channel in packs of 16 bytes, each
-// where its first one is, if they lie one behind the other; else one by one.
-template <class T, class F>
-void in_packs(const Work& work, bool aligned, const F& f) {
+// Element by element. Body: `Table<kAcross> table<kAcross>(channel)`, and `run<kWidth>(first
+// element, table)`, where element j of a pack belongs to entry j % kAcross of the table.
+template <int kWidth, class Index, class Body>
+__global__ void plane_kernel(int64_t packs, Index inner, Index channels, Body body) {
+  for_elements(packs, [&](int64_t pack) {
+    const Index first = static_cast<Index>(pack) * kWidth;
+    const auto channel = static_cast<int64_t>(first / inner % channels);
+    body.template run<kWidth>(static_cast<int64_t>(first), body.template table<1>(channel));
+  });
+}
+
+template <int kWidth, int kAcross, class Body>
+__global__ void channel_kernel(ChannelWalk walk, Body body) {
+  if (!walk.has_channel()) return;
+  const auto table = body.template table<kAcross>(walk.channel() * kAcross);
+  walk.each([&](int64_t at) { body.template run<kWidth>(at, table); });
+}
+
+template <class T, class Body>
+void over_planes(const Work& work, bool aligned, const Body& body) {
   constexpr int kMost = 16 / static_cast<int>(sizeof(T));
-  cuda::ChannelCells cells = work.cells;
-  // Fewer packs than threads of a warp would change how the grid is cut.
-  const bool packed = aligned && cells.cell_stride == 1 && cells.channel_stride % kMost == 0 &&
-                      cells.cells % kMost == 0 && cells.cells >= kMost * cuda::kWarp;
-  if (!packed) return f.template operator()<1>(cells);
-  cells.cells /= kMost;
-  cells.cell_stride = kMost;
-  f.template operator()<kMost>(cells);
+  const int64_t n = work.cells.numel(), inner = work.cells.cells, channels = work.cells.channels;
+  const auto with = [&]<class Index>() {
+    if (aligned && inner % kMost == 0) {
+      LAUNCH((plane_kernel<kMost, Index, Body>), grid_over(n / kMost), work.stream, n / kMost,
+             inner, channels, body);
+    } else {
+      LAUNCH((plane_kernel<1, Index, Body>), grid_over(n), work.stream, n, inner, channels, body);
+    }
+  };
+  if (n <= INT32_MAX) return with.template operator()<uint32_t>();
+  with.template operator()<int64_t>();
+}
+
+// Where channels are the innermost axis a thread keeps its own.
+template <class T, class Body>
+void over_elements(const Work& work, bool aligned, const Body& body) {
+  if (work.cells.numel() == 0) return;
+  if (work.cells.cells > 1) return over_planes<T>(work, aligned, body);
+  with_packs<T>(work.cells, aligned, [&]<int kWidth, int kAcross>(const auto& cells) {
+    const ChannelGrid grid(cells);
+    LAUNCH((channel_kernel<kWidth, kAcross, Body>), grid_of(grid), work.stream,
+           ChannelWalk(cells, grid), body);
+  });
 }
 
 // --- sums
 
-template <class T, int kWidth>
-__global__ void sums_kernel(ChannelWalk walk, const T* x, double* sums, double* squares) {
-  double sum = 0, square = 0;
+template <class T, int kWidth, int kAcross>
+__global__ void sums_kernel(ChannelWalk walk, const T* x, double* partials) {
+  double sums[2 * kAcross] = {};  // of all channels, then the squares
   if (walk.has_channel()) {
     walk.each([&](int64_t at) {
       const Pack<T, kWidth> values = load_pack<kWidth>(x + at);
       for (int j = 0; j < kWidth; ++j) {
         const auto value = static_cast<double>(values.at[j]);
-        sum += value;
-        square += value * value;
+        sums[j % kAcross] += value;
+        sums[kAcross + j % kAcross] += value * value;
       }
     });
   }
-  cuda::store_partials(walk, {sum, square}, sums, squares);
+  cuda::store_partials<2, kAcross>(walk, sums, partials);
 }
 
-__global__ void finish_sums(const double* sums, const double* squares, int64_t pieces,
-                            int64_t channels, double count, double* to) {
-  for_elements(channels, [&](int64_t c) {
+__global__ void finish_sums(const double* partials, int64_t pieces, int64_t channels, double count,
+                            double* to) {
+  cuda::finish_sums<2>(partials, pieces, channels, [&](int64_t c, const double* sums) {
     to[c] = count;
-    to[channels + c] = cuda::sum_of_pieces(sums, pieces, channels, c);
-    to[2 * channels + c] = cuda::sum_of_pieces(squares, pieces, channels, c);
+    to[channels + c] = sums[0];
+    to[2 * channels + c] = sums[1];
   });
 }
 
@@ -125,29 +185,30 @@ __global__ void moments_kernel(int64_t channels, const double* sums, double* mea
 
 template <class T>
 struct Incoming {
+  using N = Computed<T>;
   const T *dy = nullptr, *second = nullptr, *y = nullptr;
-  Affine<T> affine;
+  AffineTable<N> affine;
 
   explicit Incoming(const IncomingOperands& from)
       : dy(static_cast<const T*>(from.dy)),
         second(static_cast<const T*>(from.second)),
         y(static_cast<const T*>(from.y)) {}
 
-  // Comparisons are written so that NaN comes through.
-  template <int kWidth>
-  __device__ Pack<T, kWidth> at(int64_t i, int64_t channel, int step,
-                                const Pack<T, kWidth>& x) const {
-    Pack<T, kWidth> d = load_pack<kWidth>(dy + i);
+  // `again`: the affine of the pack's channels. Comparisons are written so that NaN comes through.
+  template <int kWidth, int kAcross>
+  __device__ Pack<N, kWidth> at(int64_t i, const Affine<N, kAcross>& again,
+                                const Pack<N, kWidth>& x) const {
+    Pack<N, kWidth> d = load_numbers<T, kWidth>(dy + i);
     if (second != nullptr) {
-      const Pack<T, kWidth> more = load_pack<kWidth>(second + i);
+      const Pack<N, kWidth> more = load_numbers<T, kWidth>(second + i);
       for (int j = 0; j < kWidth; ++j) d.at[j] += more.at[j];
     }
     if (y != nullptr) {
-      const Pack<T, kWidth> out = load_pack<kWidth>(y + i);
-      for (int j = 0; j < kWidth; ++j) d.at[j] = out.at[j] <= T(0) ? T(0) : d.at[j];
+      const Pack<N, kWidth> out = load_numbers<T, kWidth>(y + i);
+      for (int j = 0; j < kWidth; ++j) d.at[j] = out.at[j] <= N(0) ? N(0) : d.at[j];
     } else if (affine.a != nullptr) {
       for (int j = 0; j < kWidth; ++j) {
-        d.at[j] = affine.of(x.at[j], channel + j * step) <= T(0) ? T(0) : d.at[j];
+        d.at[j] = again.of(x.at[j], j) <= N(0) ? N(0) : d.at[j];
       }
     }
     return d;
@@ -158,34 +219,35 @@ struct Incoming {
   }
 };
 
-template <class T, int kWidth>
+template <class T, int kWidth, int kAcross>
 __global__ void grad_sums_kernel(ChannelWalk walk, Incoming<T> dy, const T* x, Numbers means, T* dz,
-                                 double* sums, double* products) {
-  double sum = 0, product = 0;
+                                 double* partials) {
+  double sums[2 * kAcross] = {};  // of all channels, then the products
   if (walk.has_channel()) {
-    const int64_t c = walk.channel();
-    const double mean = read(means, c);
+    const int64_t c = walk.channel() * kAcross;
+    const Affine<Computed<T>, kAcross> again(dy.affine, c);
+    double mean[kAcross];
+    for (int k = 0; k < kAcross; ++k) mean[k] = read(means, c + k);
     walk.each([&](int64_t i) {
-      const Pack<T, kWidth> in = load_pack<kWidth>(x + i);
-      const Pack<T, kWidth> d = dy.template at<kWidth>(i, c, 0, in);
-      if (dz != nullptr) cuda::store_pack(d, dz + i);
+      const auto in = load_numbers<T, kWidth>(x + i);
+      const auto d = dy.at(i, again, in);
+      if (dz != nullptr) store_numbers(d, dz + i);
       for (int j = 0; j < kWidth; ++j) {
+        const int k = j % kAcross;
         const auto value = static_cast<double>(d.at[j]);
-        sum += value;
-        product += value * (static_cast<double>(in.at[j]) - mean);
+        sums[k] += value;
+        sums[kAcross + k] += value * (static_cast<double>(in.at[j]) - mean[k]);
       }
     });
   }
-  cuda::store_partials(walk, {sum, product}, sums, products);
+  cuda::store_partials<2, kAcross>(walk, sums, partials);
 }
 
-__global__ void finish_grad_sums(const double* sums, const double* products, int64_t pieces,
-                                 int64_t channels, AffineOperands f, double* dbias,
-                                 double* dscale) {
-  for_elements(channels, [&](int64_t c) {
-    const double inverse = inverse_deviation(f, c);
-    dbias[c] = cuda::sum_of_pieces(sums, pieces, channels, c);
-    dscale[c] = cuda::sum_of_pieces(products, pieces, channels, c) * inverse;
+__global__ void finish_grad_sums(const double* partials, int64_t pieces, int64_t channels,
+                                 AffineOperands f, double* dbias, double* dscale) {
+  cuda::finish_sums<2>(partials, pieces, channels, [&](int64_t c, const double* sums) {
+    dbias[c] = sums[0];
+    dscale[c] = sums[1] * inverse_deviation(f, c);
   });
 }
 
@@ -193,93 +255,117 @@ __global__ void finish_grad_sums(const double* sums, const double* products, int
 
 template <class T>
 struct Apply {
+  using N = Computed<T>;
   const T *x, *addend;
-  Affine<T> affine;
+  AffineTable<N> affine;
   Then then;
   T* y;
 
-  template <int kWidth>
-  __device__ void run(int64_t i, int64_t channel, int step) const {
-    Pack<T, kWidth> out = load_pack<kWidth>(x + i);
-    for (int j = 0; j < kWidth; ++j) out.at[j] = affine.of(out.at[j], channel + j * step);
+  template <int kAcross>
+  __device__ Affine<N, kAcross> table(int64_t channel) const {
+    return {affine, channel};
+  }
+  template <int kWidth, int kAcross>
+  __device__ void run(int64_t i, const Affine<N, kAcross>& table) const {
+    Pack<N, kWidth> out = load_numbers<T, kWidth>(x + i);
+    for (int j = 0; j < kWidth; ++j) out.at[j] = table.of(out.at[j], j);
     if (addend != nullptr) {
-      const Pack<T, kWidth> more = load_pack<kWidth>(addend + i);
+      const Pack<N, kWidth> more = load_numbers<T, kWidth>(addend + i);
       for (int j = 0; j < kWidth; ++j) out.at[j] += more.at[j];
     }
     if (then == Then::kRelu) {
-      for (int j = 0; j < kWidth; ++j) out.at[j] = out.at[j] < T(0) ? T(0) : out.at[j];
+      for (int j = 0; j < kWidth; ++j) out.at[j] = out.at[j] < N(0) ? N(0) : out.at[j];
     }
-    cuda::store_pack(out, y + i);
+    store_numbers(out, y + i);
   }
 };
 
 // dx = a * dy - ((x - mean) * k + c), one entry per channel each.
-template <class T>
-struct Slopes {
-  T *a, *mean, *k, *c;
+template <class N>
+struct SlopeTable {
+  N *a, *mean, *k, *c;
 
-  static Slopes at(T* to, int64_t channels) {
+  static SlopeTable at(N* to, int64_t channels) {
     return {to, to + channels, to + 2 * channels, to + 3 * channels};
   }
 };
 
-template <class T>
+template <class N>
 __global__ void prepare_slopes(AffineOperands f, GradDataOperands through, int64_t channels,
-                               Slopes<T> to) {
+                               SlopeTable<N> to) {
   for_elements(channels, [&](int64_t c) {
     const double inverse = inverse_deviation(f, c);
     const double factor = read(f.scale, c) * inverse;
-    to.a[c] = static_cast<T>(factor);
+    to.a[c] = static_cast<N>(factor);
     if (through.x == nullptr) return;
     const double exact = read(f.mean, c), count = read(through.count, 0);
     const double share = factor / (count < 1.0 ? 1.0 : count);
     const double slope = share * read(through.dscale, c) * inverse;
-    to.mean[c] = static_cast<T>(exact);
-    to.k[c] = static_cast<T>(slope);
-    to.c[c] = static_cast<T>(share * read(through.dbias, c) -
+    to.mean[c] = static_cast<N>(exact);
+    to.k[c] = static_cast<N>(slope);
+    to.c[c] = static_cast<N>(share * read(through.dbias, c) -
                              (exact - static_cast<double>(to.mean[c])) * slope);
   });
 }
 
 template <class T>
 struct GradData {
+  using N = Computed<T>;
   Incoming<T> dy;
   const T* x;
-  Slopes<T> slopes;
+  SlopeTable<N> slopes;
   T* dx;
 
-  template <int kWidth>
-  __device__ Pack<T, kWidth> run(int64_t i, int64_t channel, int step) const {
-    Pack<T, kWidth> in{};
-    if (x != nullptr) in = load_pack<kWidth>(x + i);
-    Pack<T, kWidth> d = dy.template at<kWidth>(i, channel, step, in);
-    for (int j = 0; j < kWidth; ++j) {
-      const int64_t c = channel + j * step;
-      d.at[j] = slopes.a[c] * d.at[j];
-      if (x != nullptr) d.at[j] -= (in.at[j] - slopes.mean[c]) * slopes.k[c] + slopes.c[c];
+  template <int kAcross>
+  struct Table {
+    Affine<N, kAcross> again;
+    N a[kAcross] = {}, mean[kAcross] = {}, k[kAcross] = {}, c[kAcross] = {};
+  };
+  template <int kAcross>
+  __device__ Table<kAcross> table(int64_t channel) const {
+    Table<kAcross> table{{dy.affine, channel}};
+    for (int k = 0; k < kAcross; ++k) {
+      table.a[k] = slopes.a[channel + k];
+      if (x == nullptr) continue;
+      table.mean[k] = slopes.mean[channel + k];
+      table.k[k] = slopes.k[channel + k];
+      table.c[k] = slopes.c[channel + k];
     }
-    cuda::store_pack(d, dx + i);
+    return table;
+  }
+  template <int kWidth, int kAcross>
+  __device__ Pack<N, kWidth> run(int64_t i, const Table<kAcross>& table) const {
+    Pack<N, kWidth> in{};
+    if (x != nullptr) in = load_numbers<T, kWidth>(x + i);
+    Pack<N, kWidth> d = dy.at(i, table.again, in);
+    for (int j = 0; j < kWidth; ++j) {
+      const int k = j % kAcross;
+      d.at[j] = table.a[k] * d.at[j];
+      if (x != nullptr) d.at[j] -= (in.at[j] - table.mean[k]) * table.k[k] + table.c[k];
+    }
+    store_numbers(d, dx + i);
     return d;
   }
 };
 
-template <class T, int kWidth>
+template <class T, int kWidth, int kAcross>
 __global__ void grad_data_sums_kernel(ChannelWalk walk, GradData<T> body, double* partials) {
-  double sum = 0;
+  double sums[kAcross] = {};
   if (walk.has_channel()) {
+    const auto table = body.template table<kAcross>(walk.channel() * kAcross);
     walk.each([&](int64_t i) {
-      const Pack<T, kWidth> d = body.template run<kWidth>(i, walk.channel(), 0);
-      for (int j = 0; j < kWidth; ++j) sum += static_cast<double>(d.at[j]);
+      const auto d = body.template run<kWidth>(i, table);
+      for (int j = 0; j < kWidth; ++j) sums[j % kAcross] += static_cast<double>(d.at[j]);
     });
   }
-  cuda::store_partials(walk, {sum, 0.0}, partials, nullptr);
+  cuda::store_partials<1, kAcross>(walk, sums, partials);
 }
 
 template <class T>
 __global__ void finish_grad_data_sums(const double* partials, int64_t pieces, int64_t channels,
-                                      T* sums) {
-  for_elements(channels, [&](int64_t c) {
-    sums[c] = static_cast<T>(cuda::sum_of_pieces(partials, pieces, channels, c));
+                                      T* to) {
+  cuda::finish_sums<1>(partials, pieces, channels, [&](int64_t c, const double* sums) {
+    to[c] = static_cast<Computed<T>>(sums[0]);
   });
 }
 
@@ -308,22 +394,22 @@ __global__ void commit_kernel(int64_t n, const T* old, const T* pending, Numbers
 }  // namespace
 
 size_t Work::workspace_bytes(const cuda::ChannelCells& cells) {
-  const int64_t partials = 2 * ChannelGrid(cells).partials(cells.channels);
+  const int64_t partials = 2 * cuda::most_partials(cells);
   return static_cast<size_t>(kPrepared * cells.channels + partials) * sizeof(double);
 }
 
 void launch_sums(const Work& work, const void* x, double* sums) {
   const int64_t channels = work.cells.channels;
   if (channels == 0) return;
-  cuda::dispatch_float(work.dtype, [&]<class T>() {
-    in_packs<T>(work, cuda::aligned_for_packs(x), [&]<int kWidth>(const auto& cells) {
+  const auto count = static_cast<double>(work.cells.rows * work.cells.cells);
+  cuda::dispatch_stored(work.dtype, [&]<class T>() {
+    const bool aligned = cuda::aligned_for_packs(x);
+    with_packs<T>(work.cells, aligned, [&]<int kWidth, int kAcross>(const auto& cells) {
       const ChannelGrid grid(cells);
-      double* first = partials_of(work);
-      double* second = first + grid.partials(channels);
-      LAUNCH((sums_kernel<T, kWidth>), grid_of(grid), work.stream, ChannelWalk(cells, grid),
-             static_cast<const T*>(x), first, second);
-      LAUNCH(finish_sums, grid_over(channels), work.stream, first, second, grid.pieces, channels,
-             static_cast<double>(work.cells.rows * work.cells.cells), sums);
+      LAUNCH((sums_kernel<T, kWidth, kAcross>), grid_of(grid), work.stream,
+             ChannelWalk(cells, grid), static_cast<const T*>(x), partials_of(work));
+      LAUNCH(finish_sums, finish_grid(channels), work.stream, partials_of(work), grid.pieces,
+             channels, count, sums);
     });
   });
 }
@@ -337,8 +423,9 @@ void launch_moments(cuda::Stream stream, int64_t channels, const double* sums, d
 void launch_apply(const Work& work, const AffineOperands& f, const void* x, const void* addend,
                   Then then, void* y) {
   if (work.cells.numel() == 0) return;
-  cuda::dispatch_float(work.dtype, [&]<class T>() {
-    const auto affine = Affine<T>::at(static_cast<T*>(work.workspace), work.cells.channels);
+  cuda::dispatch_stored(work.dtype, [&]<class T>() {
+    const auto affine = AffineTable<Computed<T>>::at(static_cast<Computed<T>*>(work.workspace),
+                                                     work.cells.channels);
     launch_prepare(work, f, affine);
     const bool aligned =
         cuda::aligned_for_packs(x) && cuda::aligned_for_packs(addend) && cuda::aligned_for_packs(y);
@@ -352,20 +439,19 @@ void launch_grad_sums(const Work& work, const AffineOperands& f, const IncomingO
                       const void* x, double* dbias, double* dscale, void* dz) {
   const int64_t channels = work.cells.channels;
   if (channels == 0) return;
-  cuda::dispatch_float(work.dtype, [&]<class T>() {
+  cuda::dispatch_stored(work.dtype, [&]<class T>() {
     Incoming<T> dy(operands);
     if (f.bias.data != nullptr) {
-      dy.affine = Affine<T>::at(static_cast<T*>(work.workspace), channels);
+      dy.affine = AffineTable<Computed<T>>::at(static_cast<Computed<T>*>(work.workspace), channels);
       launch_prepare(work, f, dy.affine);
     }
     const bool aligned = dy.aligned() && cuda::aligned_for_packs(x) && cuda::aligned_for_packs(dz);
-    in_packs<T>(work, aligned, [&]<int kWidth>(const auto& cells) {
+    with_packs<T>(work.cells, aligned, [&]<int kWidth, int kAcross>(const auto& cells) {
       const ChannelGrid grid(cells);
-      double* sums = partials_of(work);
-      double* products = sums + grid.partials(channels);
-      LAUNCH((grad_sums_kernel<T, kWidth>), grid_of(grid), work.stream, ChannelWalk(cells, grid),
-             dy, static_cast<const T*>(x), f.mean, static_cast<T*>(dz), sums, products);
-      LAUNCH(finish_grad_sums, grid_over(channels), work.stream, sums, products, grid.pieces,
+      LAUNCH((grad_sums_kernel<T, kWidth, kAcross>), grid_of(grid), work.stream,
+             ChannelWalk(cells, grid), dy, static_cast<const T*>(x), f.mean, static_cast<T*>(dz),
+             partials_of(work));
+      LAUNCH(finish_grad_sums, finish_grid(channels), work.stream, partials_of(work), grid.pieces,
              channels, f, dbias, dscale);
     });
   });
@@ -375,24 +461,25 @@ void launch_grad_data(const Work& work, const AffineOperands& f, const IncomingO
                       const GradDataOperands& through, void* dx, void* sums) {
   const int64_t channels = work.cells.channels;
   if (channels == 0) return;
-  cuda::dispatch_float(work.dtype, [&]<class T>() {
-    auto* prepared = static_cast<T*>(work.workspace);
+  cuda::dispatch_stored(work.dtype, [&]<class T>() {
+    using N = Computed<T>;
+    auto* prepared = static_cast<N*>(work.workspace);
     GradData<T> body{Incoming<T>(operands), static_cast<const T*>(through.x),
-                     Slopes<T>::at(prepared, channels), static_cast<T*>(dx)};
-    LAUNCH((prepare_slopes<T>), grid_over(channels), work.stream, f, through, channels,
+                     SlopeTable<N>::at(prepared, channels), static_cast<T*>(dx)};
+    LAUNCH((prepare_slopes<N>), grid_over(channels), work.stream, f, through, channels,
            body.slopes);
     if (f.bias.data != nullptr) {
-      body.dy.affine = Affine<T>::at(prepared + 4 * channels, channels);
+      body.dy.affine = AffineTable<N>::at(prepared + 4 * channels, channels);
       launch_prepare(work, f, body.dy.affine);
     }
     const bool aligned =
         body.dy.aligned() && cuda::aligned_for_packs(body.x) && cuda::aligned_for_packs(dx);
     if (sums == nullptr) return over_elements<T>(work, aligned, body);
-    in_packs<T>(work, aligned, [&]<int kWidth>(const auto& cells) {
+    with_packs<T>(work.cells, aligned, [&]<int kWidth, int kAcross>(const auto& cells) {
       const ChannelGrid grid(cells);
-      LAUNCH((grad_data_sums_kernel<T, kWidth>), grid_of(grid), work.stream,
+      LAUNCH((grad_data_sums_kernel<T, kWidth, kAcross>), grid_of(grid), work.stream,
              ChannelWalk(cells, grid), body, partials_of(work));
-      LAUNCH((finish_grad_data_sums<T>), grid_over(channels), work.stream, partials_of(work),
+      LAUNCH((finish_grad_data_sums<T>), finish_grid(channels), work.stream, partials_of(work),
              grid.pieces, channels, static_cast<T*>(sums));
     });
   });

@@ -1,8 +1,10 @@
-// Kernels batch_norm.cuda: what stands in batch_norm.cu, with the operands of the operators.
+// Kernels batch_norm.cuda and, with channels last, batch_norm.cuda_nhwc: what stands in
+// batch_norm.cu, with the operands of the operators.
 #include "ops/batch_norm/batch_norm_cuda.h"
 
 #include "ops/batch_norm/geometry.h"
 #include "ops/core/cuda_context.h"
+#include "ops/core/refusals.h"
 #include "ops/registry.h"
 
 namespace sardonyx::ops {
@@ -87,7 +89,10 @@ class CellsKernel final : public Kernel {
  public:
   CellsKernel(const KernelRequest& request, Body body) : request_(request), body_(body) {
     const Planes planes = batch_norm::planes_of(request.in[0]);
-    cells_ = cuda::ChannelCells::dense(planes.rows, planes.channels, planes.plane);
+    const auto dense = cuda::ChannelCells::dense;
+    cells_ = request.in[0].layout.channels_last()
+                 ? dense(planes.rows * planes.plane, planes.channels, 1)
+                 : dense(planes.rows, planes.channels, planes.plane);
   }
   size_t workspace_bytes() const override { return Work::workspace_bytes(cells_); }
   void launch(CudaContext& context) const override {
@@ -100,6 +105,17 @@ class CellsKernel final : public Kernel {
   Body body_;
 };
 
+// `elements`: the inputs that are no numbers per channel.
+Refusal unless_numbers_are_float(std::vector<int> elements) {
+  return {"takes numbers per channel of float and double only",
+          [elements = std::move(elements)](KernelRequest request) {
+            for (const int i : elements) {
+              if (request.has_in(i)) request.in[i] = {};
+            }
+            return batch_norm::unless_float_operands().applies(request);
+          }};
+}
+
 KernelDef define(const char* domain, const char* op, std::vector<std::pair<int, int>> in_place) {
   KernelDef def;
   def.domain = domain;
@@ -108,7 +124,6 @@ KernelDef define(const char* domain, const char* op, std::vector<std::pair<int, 
   def.device = Device::kCuda;
   def.speed = Speed::kOptimised;
   def.in_place = std::move(in_place);
-  def.declines = {batch_norm::unless_float_operands()};
   return def;
 }
 
@@ -116,21 +131,26 @@ KernelDef define(const char* domain, const char* op, std::vector<std::pair<int, 
 
 void register_batch_norm_cuda(KernelRegistry& kernels) {
   const auto add = [&](const char* domain, const char* op, Body body,
-                       std::vector<std::pair<int, int>> in_place) {
+                       std::vector<std::pair<int, int>> in_place, std::vector<int> elements) {
     KernelDef def = define(domain, op, std::move(in_place));
+    def.declines = {unless_stored_float(), unless_numbers_are_float(std::move(elements))};
     def.create = [body](const KernelRequest& request) {
       return std::make_unique<CellsKernel>(request, body);
     };
+    kernels.add(def);
+    def.name = "batch_norm.cuda_nhwc";
+    def.layouts = Layouts::kChannelsLast;
     kernels.add(std::move(def));
   };
-  add("", "BatchNormalization", apply, {{0, 0}});
-  add(kDomain, "BatchNormApply", apply, {{0, 0}, {0, 6}});
-  add(kDomain, "BatchNormSums", sums, {});
-  add(kDomain, "BatchNormGradSums", grad_sums, {{2, 0}, {2, 4}, {2, 5}});
-  add(kDomain, "BatchNormGradData", grad_data, {{0, 0}, {0, 9}, {0, 3}});
+  add("", "BatchNormalization", apply, {{0, 0}}, {0});
+  add(kDomain, "BatchNormApply", apply, {{0, 0}, {0, 6}}, {0, 6});
+  add(kDomain, "BatchNormSums", sums, {}, {0});
+  add(kDomain, "BatchNormGradSums", grad_sums, {{2, 0}, {2, 4}, {2, 5}}, {0, 1, 4, 5});
+  add(kDomain, "BatchNormGradData", grad_data, {{0, 0}, {0, 9}, {0, 3}}, {0, 3, 9});
   const auto add_simple = [&](const char* op, LaunchFunction function,
                               std::vector<std::pair<int, int>> in_place) {
     KernelDef def = define(kDomain, op, std::move(in_place));
+    def.declines = {batch_norm::unless_float_operands()};
     def.create = simple_launch(std::move(function));
     kernels.add(std::move(def));
   };

@@ -1,8 +1,8 @@
 // What batch_norm.cu launches. Private to ops/batch_norm.
 //
-// Numbers per channel are worked out in double, the elements in their own type, and no product is
-// fused with a sum: the sign of what a gradient is masked by must be that of the y that was
-// written.
+// Numbers per channel are worked out in double, the elements in their own type (bfloat16 in float),
+// and no product is fused with a sum: the sign of what a gradient is masked by must be that of the
+// y that was written.
 #pragma once
 
 #include "ops/core/cuda_sums.h"
@@ -21,7 +21,8 @@ struct AffineOperands {
   double epsilon = 0;
 };
 
-// What the kernels of one node share: elements of `dtype` in `cells`, dense.
+// What the kernels of one node share: elements of `dtype` in `cells`, dense, with the channels in
+// front of the cells of an image or behind them.
 struct Work {
   cuda::Stream stream = nullptr;
   graph::DType dtype = graph::DType::kFloat32;

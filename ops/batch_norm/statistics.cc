@@ -220,6 +220,7 @@ OpDef sums() {
       own("BatchNormSums", "Count, sum and sum of squares of each channel.", {{"x"}}, {{"sums"}});
   op.infer = infer_sums;
   op.batch = sum_of_first;
+  op.narrow = Narrow::kFollows;
   return op;
 }
 
@@ -246,6 +247,8 @@ OpDef apply() {
                    {kActivation, "string, default none: Relu is what follows, addend included"}};
   op.infer = infer_apply;
   op.batch = role_of_apply;
+  op.narrow = Narrow::kFollows;
+  op.narrow_inputs = {0, 6};
   op.gradient = gradient(gradient_through_statistics);
   op.cheap = true;
   op.fusion.addend = 6;
@@ -278,6 +281,8 @@ OpDef grad_sums() {
   op.attributes = {epsilon_attribute()};
   op.infer = infer_grad_sums;
   op.batch = role_of_grad_sums;
+  op.narrow = Narrow::kFollows;
+  op.narrow_inputs = {0, 1, 4, 5};
   op.fusion.second = 4;
   op.fusion.summed = 2;
   op.fusion.sums = 0;
@@ -300,6 +305,8 @@ OpDef grad_data() {
   op.attributes = {epsilon_attribute()};
   op.infer = infer_grad_data;
   op.batch = role_of_grad_data;
+  op.narrow = Narrow::kFollows;
+  op.narrow_inputs = {0, 3, 9};
   op.fusion.second = 9;
   op.fusion.summed = 0;
   op.fusion.sums = 1;

@@ -6,12 +6,14 @@
 #include <type_traits>
 
 #include "ops/cast/cast_cuda.h"
-#include "ops/core/cuda.cuh"
+#include "ops/core/bfloat16.cuh"
+#include "ops/core/walk.cuh"
 
 namespace sardonyx::ops::cast {
 
 namespace {
 
+using cuda::BFloat16;
 using graph::DType;
 
 // Elements are bytes 0 and 1 when written, 0 and others when read.
@@ -45,8 +47,23 @@ __device__ inline To convert(From value) {
   return static_cast<To>(value);
 }
 
+// Float whose last bit is set where the number lies between two floats: so bfloat16 is rounded
+// once.
+__device__ inline float round_to_odd(double value) {
+  union {
+    float number;
+    unsigned bits;
+  } rounded = {static_cast<float>(value)};
+  const double back = rounded.number;
+  if (back == value || back != back) return rounded.number;
+  // Towards zero first, then odd.
+  if ((back < 0 ? -back : back) > (value < 0 ? -value : value)) --rounded.bits;
+  rounded.bits |= 1u;
+  return rounded.number;
+}
+
 template <class T>
-__device__ inline T number(T x) {
+__device__ inline cuda::Computed<T> number(T x) {
   return x;
 }
 __device__ inline uint8_t number(Bool x) { return x.byte != 0 ? 1 : 0; }
@@ -63,6 +80,9 @@ __device__ inline void store_as(DType to, void* y, int64_t i, From value) {
       return store<float>(y, i, value);
     case DType::kFloat64:
       return store<double>(y, i, value);
+    case DType::kBFloat16:
+      static_cast<BFloat16*>(y)[i] = round_to_odd(static_cast<double>(value));
+      return;
     case DType::kInt8:
       return store<int8_t>(y, i, value);
     case DType::kInt16:
@@ -89,6 +109,12 @@ __global__ void cast_kernel(int64_t n, DType to, const From* x, void* y) {
   cuda::for_elements(n, [&](int64_t i) { store_as(to, y, i, number(x[i])); });
 }
 
+// Between float and bfloat16, as weights and gradients of a training are cast.
+template <class To>
+struct Rounded {
+  __device__ To operator()(float x) const { return x; }
+};
+
 template <class From>
 void launch_from(cuda::Stream stream, DType to, int64_t n, const void* x, void* y) {
   LAUNCH((cast_kernel<From>), cuda::grid_over(n), stream, n, to, static_cast<const From*>(x), y);
@@ -98,9 +124,19 @@ void launch_from(cuda::Stream stream, DType to, int64_t n, const void* x, void* 
 
 void launch(cuda::Stream stream, DType from, DType to, int64_t n, const void* x, void* y) {
   if (n == 0) return;
+  if (from == DType::kFloat32 && to == DType::kBFloat16) {
+    return cuda::launch_dense(stream, n, Rounded<BFloat16>(), static_cast<BFloat16*>(y),
+                              static_cast<const float*>(x));
+  }
+  if (from == DType::kBFloat16 && to == DType::kFloat32) {
+    return cuda::launch_dense(stream, n, Rounded<float>(), static_cast<float*>(y),
+                              static_cast<const BFloat16*>(x));
+  }
   switch (from) {
     case DType::kFloat32:
       return launch_from<float>(stream, to, n, x, y);
+    case DType::kBFloat16:
+      return launch_from<BFloat16>(stream, to, n, x, y);
     case DType::kFloat64:
       return launch_from<double>(stream, to, n, x, y);
     case DType::kInt8:

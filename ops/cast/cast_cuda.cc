@@ -1,4 +1,4 @@
-// The CUDA kernel, for all pairs of types but those of half-precision. Between equal types it is a
+// The CUDA kernel, for all pairs of types but those of float16. Between equal types it is a
 // copy of bytes, whatever they mean.
 #include "ops/cast/cast_cuda.h"
 
@@ -23,13 +23,14 @@ void cast_elements(const KernelRequest& request, CudaContext& context) {
 }
 
 Refusal unless_numbers_or_bool() {
-  return {"takes float, double, integers and bool only", [](const KernelRequest& request) {
-            const DType from = request.in[0].dtype, to = request.out[0].dtype;
-            const auto taken = [](DType dtype) {
-              return dtype == DType::kBool || is_dispatched_number(dtype);
-            };
-            return from != to && !(taken(from) && taken(to));
-          }};
+  return {
+      "takes float, double, bfloat16, integers and bool only", [](const KernelRequest& request) {
+        const DType from = request.in[0].dtype, to = request.out[0].dtype;
+        const auto taken = [](DType dtype) {
+          return dtype == DType::kBool || dtype == DType::kBFloat16 || is_dispatched_number(dtype);
+        };
+        return from != to && !(taken(from) && taken(to));
+      }};
 }
 
 }  // namespace
@@ -41,6 +42,7 @@ void register_cast_cuda(KernelRegistry& kernels) {
     def.name = "cast.cuda";
     def.device = Device::kCuda;
     def.speed = Speed::kOptimised;
+    def.layouts = op == std::string_view("Cast") ? Layouts::kSameAll : Layouts::kPlain;
     def.declines = {unless_numbers_or_bool()};
     def.create = simple_launch(cast_elements);
     kernels.add(std::move(def));

@@ -8,7 +8,7 @@
 
 namespace sardonyx::ops::cast {
 
-// float, double, integers and bool.
+// float, double, bfloat16, integers and bool.
 void launch(cuda::Stream stream, graph::DType from, graph::DType to, int64_t n, const void* x,
             void* y);
 

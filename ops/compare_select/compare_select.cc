@@ -99,6 +99,7 @@ void register_compare_select(OpRegistry& ops) {
                            {{"condition", Presence::kRequired, "boolean condition"}, {"X"}, {"Y"}},
                            infer_where);
   where.gradient = gradient(where_gradient);
+  where.narrow = Narrow::kFollows;
   ops.add(std::move(where));
 }
 

@@ -219,6 +219,7 @@ void register_concat_split(OpRegistry& ops) {
   concat.infer = infer_concat;
   concat.gradient = gradient(concat_gradient);
   concat.batch = parts_role;
+  concat.narrow = Narrow::kFollows;
   ops.add(std::move(concat));
 
   OpDef split;
@@ -233,6 +234,7 @@ void register_concat_split(OpRegistry& ops) {
   split.infer = infer_split;
   split.gradient = gradient(split_gradient);
   split.batch = parts_role;
+  split.narrow = Narrow::kFollows;
   ops.add(std::move(split));
 }
 

@@ -71,7 +71,7 @@ void split_ref(const KernelRequest& request, CpuContext& context) {
 }  // namespace
 
 std::vector<PartCopy> concat_copies(const KernelRequest& request) {
-  const int axis = axis_of(request);
+  const int axis = stored_axis(request.out[0], axis_of(request));
   const std::vector<int64_t> strides = row_major(stored_dims(request.out[0]));
   std::vector<PartCopy> parts;
   int64_t at = 0;
@@ -84,9 +84,9 @@ std::vector<PartCopy> concat_copies(const KernelRequest& request) {
 }
 
 std::vector<PartCopy> split_copies(const KernelRequest& request) {
-  const int axis = axis_of(request);
   const std::vector<int64_t> strides = row_major(stored_dims(request.in[0]));
-  const std::vector<int64_t> starts = split_starts(request, axis);
+  const std::vector<int64_t> starts = split_starts(request, axis_of(request));
+  const int axis = stored_axis(request.in[0], axis_of(request));
   std::vector<PartCopy> parts;
   for (int i = 0; i < static_cast<int>(request.out.size()); ++i) {
     if (!request.has_out(i)) continue;

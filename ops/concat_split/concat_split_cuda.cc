@@ -1,6 +1,9 @@
-// CUDA kernels of Concat and Split: one strided copy per part. A part has at most two axes when its
-// neighbours are merged.
+// CUDA kernels of Concat and Split, plain and with channels last: one strided copy per part. A part
+// has at most two axes when its neighbours are merged.
 #include "ops/concat_split/concat_split.h"
+
+#include <algorithm>
+
 #include "ops/core/cuda_strided.h"
 #include "ops/core/refusals.h"
 
@@ -37,6 +40,18 @@ class PartsKernel final : public Kernel {
   std::vector<Part> parts_;
 };
 
+// (The sizes of parts have one axis.)
+Refusal unless_parts_are_alike() {
+  return {"takes parts in the layout of the whole only", [](const KernelRequest& request) {
+            const TensorType& first = request.in[0];
+            const auto differs = [&](const TensorType& type) {
+              return type.rank() == first.rank() && !(type.layout == first.layout);
+            };
+            return std::any_of(request.in.begin(), request.in.end(), differs) ||
+                   std::any_of(request.out.begin(), request.out.end(), differs);
+          }};
+}
+
 void add(KernelRegistry& kernels, const char* op, const char* name, Direction direction) {
   KernelDef def;
   def.op = op;
@@ -47,6 +62,10 @@ void add(KernelRegistry& kernels, const char* op, const char* name, Direction di
   def.create = [direction](const KernelRequest& request) {
     return std::make_unique<PartsKernel>(direction, request);
   };
+  kernels.add(def);
+  def.name += "_nhwc";
+  def.layouts = Layouts::kChannelsLast;
+  def.declines.push_back(unless_parts_are_alike());
   kernels.add(std::move(def));
 }
 

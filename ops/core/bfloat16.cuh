@@ -16,14 +16,14 @@ struct BFloat16 {
   uint16_t bits;
 
   BFloat16() = default;
-  // To nearest, ties to even; NaN stays NaN.
-  __host__ __device__ BFloat16(float number) {  // NOLINT(google-explicit-constructor): y[i] = sum
-    const Word word = {number};
-    const unsigned up = 0x7fffu + (word.bits >> 16 & 1u);
-    bits =
-        static_cast<uint16_t>(number != number ? word.bits >> 16 | 0x40u : (word.bits + up) >> 16);
+  // NOLINTNEXTLINE(google-explicit-constructor): y[i] = sum
+  __device__ BFloat16(float number) : bits(bfloat16_bits(number)) {}
+  static BFloat16 lowest() {
+    BFloat16 result;
+    result.bits = 0xff7f;
+    return result;
   }
-  __host__ __device__ operator float() const {  // NOLINT(google-explicit-constructor): likewise
+  __device__ operator float() const {  // NOLINT(google-explicit-constructor): likewise
     Word word = {};
     word.bits = static_cast<unsigned>(bits) << 16;
     return word.number;

@@ -1,33 +1,40 @@
+#include "ops/core/bfloat16.cuh"
 #include "ops/core/cuda_sums.cuh"
+#include "ops/core/walk.cuh"
 
 namespace sardonyx::ops::cuda {
 
 namespace {
 
 template <class T>
-__global__ void add_kernel(int64_t count, const T* from, T* to) {
-  for_elements(count, [&](int64_t i) { to[i] += from[i]; });
-}
+struct Plus {
+  __device__ T operator()(T a, T b) const { return a + b; }
+};
 
 template <class T>
 __global__ void add_channel_kernel(int64_t count, int64_t channels, int64_t inner, const T* b,
                                    T* y) {
-  for_elements(count, [&](int64_t i) { y[i] += b[i / inner % channels]; });
+  for_elements(count, [&](int64_t i) { y[i] = y[i] + b[i / inner % channels]; });
 }
 
-template <class T>
+template <class T, int kWidth, int kAcross>
 __global__ void partial_kernel(ChannelWalk walk, const T* x, double* partials) {
-  double sum = 0;
-  if (walk.has_channel()) walk.each([&](int64_t at) { sum += static_cast<double>(x[at]); });
-  store_partials(walk, {sum, 0.0}, partials, nullptr);
+  double sums[kAcross] = {};
+  if (walk.has_channel()) {
+    walk.each([&](int64_t at) {
+      const Pack<T, kWidth> values = load_pack<kWidth>(x + at);
+      for (int j = 0; j < kWidth; ++j) sums[j % kAcross] += static_cast<double>(values.at[j]);
+    });
+  }
+  store_partials<1, kAcross>(walk, sums, partials);
 }
 
 template <class T>
 __global__ void finish_kernel(const double* partials, int64_t pieces, int64_t channels,
-                              double scale, Write write, T* sums) {
-  for_elements(channels, [&](int64_t c) {
-    const double start = write == Write::kAdd ? static_cast<double>(sums[c]) : 0.0;
-    sums[c] = static_cast<T>(start + scale * sum_of_pieces(partials, pieces, channels, c));
+                              double scale, Write write, T* to) {
+  finish_sums<1>(partials, pieces, channels, [&](int64_t c, const double* sums) {
+    const double start = write == Write::kAdd ? static_cast<double>(to[c]) : 0.0;
+    to[c] = static_cast<Computed<T>>(start + scale * sums[0]);
   });
 }
 
@@ -59,37 +66,67 @@ ChannelGrid::ChannelGrid(const ChannelCells& cells) {
   pieces = cells.rows == 0 ? 1 : over(cells.rows, rows_per_piece);
 }
 
+bool ChannelCells::in_packs_of_cells(int width) const {
+  // Fewer packs than threads of a warp would leave threads without work.
+  return cell_stride == 1 && channel_stride % width == 0 && row_stride % width == 0 &&
+         cells % width == 0 && cells >= int64_t{width} * kWarp;
+}
+bool ChannelCells::in_packs_of_channels(int width) const {
+  return cells == 1 && channel_stride == 1 && row_stride % width == 0 && channels % width == 0;
+}
+ChannelCells ChannelCells::packs_of_cells(int width) const {
+  return {rows, channels, cells / width, row_stride, channel_stride, width};
+}
+ChannelCells ChannelCells::packs_of_channels(int width) const {
+  return {rows, channels / width, 1, row_stride, width, 1};
+}
+
+int64_t most_partials(const ChannelCells& cells) {
+  int64_t pieces = ChannelGrid(cells).pieces;
+  const auto consider = [&](const ChannelCells& packs) {
+    const int64_t others = ChannelGrid(packs).pieces;
+    if (others > pieces) pieces = others;
+  };
+  for (const int width : {2, 4, 8}) {
+    if (cells.in_packs_of_cells(width)) consider(cells.packs_of_cells(width));
+    if (cells.in_packs_of_channels(width)) consider(cells.packs_of_channels(width));
+  }
+  return pieces * cells.channels;
+}
+
 void add(Stream stream, graph::DType dtype, int64_t count, const void* from, void* to) {
-  if (count == 0) return;
-  dispatch_float(dtype, [&]<class T>() {
-    LAUNCH((add_kernel<T>), grid_over(count), stream, count, static_cast<const T*>(from),
-           static_cast<T*>(to));
+  dispatch_stored(dtype, [&]<class T>() {
+    launch_dense(stream, count, Plus<Computed<T>>(), static_cast<T*>(to), static_cast<const T*>(to),
+                 static_cast<const T*>(from));
   });
 }
 
 void add_per_channel(Stream stream, graph::DType dtype, int64_t count, int64_t channels,
                      int64_t inner, const void* b, void* y) {
   if (count == 0) return;
-  dispatch_float(dtype, [&]<class T>() {
+  dispatch_stored(dtype, [&]<class T>() {
     LAUNCH((add_channel_kernel<T>), grid_over(count), stream, count, channels, inner,
            static_cast<const T*>(b), static_cast<T*>(y));
   });
 }
 
 size_t sum_workspace(const ChannelCells& cells) {
-  return static_cast<size_t>(ChannelGrid(cells).partials(cells.channels)) * sizeof(double);
+  return static_cast<size_t>(most_partials(cells)) * sizeof(double);
 }
 
 void sum_channels(Stream stream, graph::DType dtype, const ChannelCells& cells, const void* x,
                   double scale, Write write, void* sums, void* partials) {
   if (cells.channels == 0) return;
-  const ChannelGrid grid(cells);
   auto* parts = static_cast<double*>(partials);
-  dispatch_float(dtype, [&]<class T>() {
-    LAUNCH((partial_kernel<T>), grid_of(grid), stream, ChannelWalk(cells, grid),
-           static_cast<const T*>(x), parts);
-    LAUNCH((finish_kernel<T>), grid_over(cells.channels), stream, parts, grid.pieces,
-           cells.channels, scale, write, static_cast<T*>(sums));
+  dispatch_stored(dtype, [&]<class T>() {
+    const auto* from = static_cast<const T*>(x);
+    with_packs<T>(cells, aligned_for_packs(x), [&]<int kWidth, int kAcross>(const auto& packs) {
+      const ChannelGrid grid(packs);
+      LAUNCH((partial_kernel<T, kWidth, kAcross>), grid_of(grid), stream, ChannelWalk(packs, grid),
+             from, parts);
+      LAUNCH((finish_kernel<T>), finish_grid(cells.channels), stream, parts, grid.pieces,
+             cells.channels, scale, write, static_cast<T*>(sums));
+    });
   });
 }
 

@@ -1,8 +1,8 @@
 // The walk of one block over its channels (cuda_sums.h), for kernels that add something up per
-// channel.
+// channel or have numbers per channel.
 #pragma once
 
-#include "ops/core/cuda.cuh"
+#include "ops/core/cuda_packs.cuh"
 #include "ops/core/cuda_sums.h"
 
 namespace sardonyx::ops::cuda {
@@ -41,44 +41,95 @@ struct ChannelWalk {
   }
 };
 
-// Adds up two numbers per channel over a block of kBlock threads; the first threads, one per
-// channel lane, get the sums. All threads must call.
-struct TwoSums {
-  double first, second;
-};
-__device__ inline TwoSums sum_per_lane(TwoSums mine, int channel_lanes) {
-  __shared__ double first[kBlock], second[kBlock];
-  const int thread = static_cast<int>(threadIdx.x);
-  first[thread] = mine.first;
-  second[thread] = mine.second;
-  __syncthreads();
-  for (int half = kBlock / 2; half >= channel_lanes; half /= 2) {
-    if (thread < half) {
-      first[thread] += first[thread + half];
-      second[thread] += second[thread + half];
+// Calls f.template operator()<kWidth, kAcross>(cells) with the cells in packs of 16 bytes, where
+// they can be: kWidth elements, of one channel (kAcross 1) or of as many (kAcross kWidth).
+// `aligned`: all pointers are aligned_for_packs.
+template <class T, class F>
+void with_packs(const ChannelCells& cells, bool aligned, const F& f) {
+  constexpr int kMost = 16 / static_cast<int>(sizeof(T));
+  if (aligned && cells.in_packs_of_channels(kMost)) {
+    return f.template operator()<kMost, kMost>(cells.packs_of_channels(kMost));
+  }
+  if (aligned && cells.in_packs_of_cells(kMost)) {
+    return f.template operator()<kMost, 1>(cells.packs_of_cells(kMost));
+  }
+  f.template operator()<1, 1>(cells);
+}
+
+// Sums over a block of kBlock threads per lane: thread t has `mine`, of lane t % lanes (a power of
+// two up to kWarp). All threads must make one, once in a kernel.
+template <int kNumbers>
+class LaneSums {
+ public:
+  __device__ LaneSums(double (&mine)[kNumbers], int lanes) {
+    __shared__ double parts[kBlock / kWarp][kNumbers][kWarp];
+    const int lane = static_cast<int>(threadIdx.x) % kWarp;
+    const int warp = static_cast<int>(threadIdx.x) / kWarp;
+    for (int k = 0; k < kNumbers; ++k) {
+      for (int distance = kWarp / 2; distance >= lanes; distance /= 2) {
+        mine[k] += __shfl_xor_sync(0xffffffffu, mine[k], distance);
+      }
+      if (lane < lanes) parts[warp][k][lane] = mine[k];
     }
     __syncthreads();
+    parts_ = &parts[0][0][0];
   }
-  return {first[thread], second[thread]};
+  __device__ double of(int number, int lane) const {
+    double sum = 0;
+    for (int warp = 0; warp < kBlock / kWarp; ++warp) {
+      sum += parts_[(warp * kNumbers + number) * kWarp + lane];
+    }
+    return sum;
+  }
+
+ private:
+  const double* parts_;
+};
+
+// Writes the partial sums of this block, kSums numbers for each of the kAcross channels that a
+// thread's channel stands for: partials[(sum * pieces + piece) * channels + channel].
+template <int kSums, int kAcross>
+__device__ inline void store_partials(const ChannelWalk& walk, double (&mine)[kSums * kAcross],
+                                      double* partials) {
+  const int lanes = walk.channel_lanes;
+  const LaneSums<kSums * kAcross> sums(mine, lanes);
+  const int64_t channels = walk.cells.channels * kAcross;
+  const int64_t first = static_cast<int64_t>(blockIdx.x) * lanes * kAcross;
+  for (int i = static_cast<int>(threadIdx.x); i < kSums * lanes * kAcross; i += kBlock) {
+    const int sum = i / (lanes * kAcross), channel = i % (lanes * kAcross);
+    if (first + channel >= channels) continue;
+    const int64_t piece = static_cast<int64_t>(sum) * gridDim.y + blockIdx.y;
+    partials[piece * channels + first + channel] =
+        sums.of(sum * kAcross + channel % kAcross, channel / kAcross);
+  }
 }
 
-// Writes the partial sums of this block: partials[piece * channels + channel], and those of the
-// second number behind all of the first.
-__device__ inline void store_partials(const ChannelWalk& walk, TwoSums mine, double* partials,
-                                      double* second_partials) {
-  const TwoSums sums = sum_per_lane(mine, walk.channel_lanes);
-  if (static_cast<int>(threadIdx.x) >= walk.channel_lanes || !walk.has_channel()) return;
-  const int64_t at = static_cast<int64_t>(blockIdx.y) * walk.cells.channels + walk.channel();
-  partials[at] = sums.first;
-  if (second_partials != nullptr) second_partials[at] = sums.second;
+// --- the second stage, a kernel on finish_grid(channels)
+
+inline constexpr int kFinishLanes = 8;  // channels of a block
+
+inline Grid finish_grid(int64_t channels) {
+  return {static_cast<unsigned>((channels + kFinishLanes - 1) / kFinishLanes)};
 }
 
-// The sum over the pieces of a channel.
-__device__ inline double sum_of_pieces(const double* partials, int64_t pieces, int64_t channels,
-                                       int64_t channel) {
-  double sum = 0;
-  for (int64_t piece = 0; piece < pieces; ++piece) sum += partials[piece * channels + channel];
-  return sum;
+// f(channel, sums) for each channel, by one thread; sums: double[kSums].
+template <int kSums, class F>
+__device__ inline void finish_sums(const double* partials, int64_t pieces, int64_t channels,
+                                   const F& f) {
+  const int thread = static_cast<int>(threadIdx.x), lane = thread % kFinishLanes;
+  const int64_t channel = static_cast<int64_t>(blockIdx.x) * kFinishLanes + lane;
+  double mine[kSums] = {};
+  if (channel < channels) {
+    for (int64_t piece = thread / kFinishLanes; piece < pieces; piece += kBlock / kFinishLanes) {
+      const double* of_piece = partials + piece * channels + channel;
+      for (int k = 0; k < kSums; ++k) mine[k] += of_piece[k * pieces * channels];
+    }
+  }
+  const LaneSums<kSums> sums(mine, kFinishLanes);
+  if (thread >= kFinishLanes || channel >= channels) return;
+  double totals[kSums];
+  for (int k = 0; k < kSums; ++k) totals[k] = sums.of(k, lane);
+  f(channel, totals);
 }
 
 inline Grid grid_of(const ChannelGrid& grid) {

@@ -15,7 +15,7 @@ namespace sardonyx::ops::cuda {
 
 enum class Write : uint8_t { kOverwrite, kAdd };
 
-// to[i] += from[i]; float or double.
+// to[i] += from[i]. Elements of float, double or bfloat16, here and below.
 void add(Stream stream, graph::DType dtype, int64_t count, const void* from, void* to);
 
 // y[.., c, ..] += b[c]: element i of y is of channel i / inner % channels.
@@ -33,6 +33,12 @@ struct ChannelCells {
     return {rows, channels, cells, channels * cells, cells, 1};
   }
   int64_t numel() const { return rows * channels * cells; }
+  // Cells or channels in packs of `width`, each where its first element is, where they lie one
+  // behind the other.
+  bool in_packs_of_cells(int width) const;
+  bool in_packs_of_channels(int width) const;
+  ChannelCells packs_of_cells(int width) const;
+  ChannelCells packs_of_channels(int width) const;
 };
 
 // How the threads of a block and the blocks of a grid share the channels: a block takes
@@ -44,11 +50,12 @@ struct ChannelGrid {
   int64_t rows_per_piece = 1;
 
   explicit ChannelGrid(const ChannelCells& cells);
-  // Doubles of partial sums, for one sum per channel.
-  int64_t partials(int64_t channels) const { return pieces * channels; }
 };
 
-// sums[c] = scale * sum, or added to what sums holds; x and sums of one float type. `partials`:
+// Doubles of partial sums for one sum per channel, in whatever packs.
+int64_t most_partials(const ChannelCells& cells);
+
+// sums[c] = scale * sum, or added to what sums holds; x and sums of one type. `partials`:
 // sum_workspace(cells) bytes.
 size_t sum_workspace(const ChannelCells& cells);
 void sum_channels(Stream stream, graph::DType dtype, const ChannelCells& cells, const void* x,

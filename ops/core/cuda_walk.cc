@@ -31,16 +31,18 @@ LoopNest LoopNest::merged() const {
 }
 
 LoopNest broadcast_nest(const KernelRequest& request, int first, int last) {
-  LoopNest nest{request.out_shape(0), {}};
+  const TensorType& y = request.out[0];
+  LoopNest nest{stored_dims(y), {}};
   for (int i = first; i <= last; ++i) {
-    std::vector<int64_t> dims;
-    for (const Dim& dim :
-         aligned_dims(*request.node, i, request.in[i].dims, static_cast<int>(nest.sizes.size()))) {
-      dims.push_back(dim.value);
-    }
-    std::vector<int64_t> strides = row_major(dims);
-    for (size_t axis = 0; axis < dims.size(); ++axis) {
-      if (dims[axis] == 1) strides[axis] = 0;
+    const TensorType& x = request.in[i];
+    const std::vector<int64_t> stored = row_major(stored_dims(x));
+    std::vector<Dim> own;
+    for (int axis = 0; axis < x.rank(); ++axis) own.emplace_back(stored[stored_axis(x, axis)]);
+    const std::vector<Dim> sizes = aligned_dims(*request.node, i, x.dims, y.rank());
+    const std::vector<Dim> steps = aligned_dims(*request.node, i, own, y.rank());
+    std::vector<int64_t> strides(steps.size());
+    for (int axis = 0; axis < y.rank(); ++axis) {
+      strides[stored_axis(y, axis)] = sizes[axis].value == 1 ? 0 : steps[axis].value;
     }
     nest.strides.push_back(std::move(strides));
   }
@@ -51,6 +53,15 @@ Refusal beyond_broadcast_walk() {
   return {"knows up to 8 axes after neighbours were merged", [](const KernelRequest& request) {
             const int last = static_cast<int>(request.in.size()) - 1;
             return broadcast_nest(request, 0, last).merged().sizes.size() > kWalkAxes;
+          }};
+}
+
+Refusal unless_full_operands_are_alike() {
+  return {"takes operands of the shape of y in its layout only", [](const KernelRequest& request) {
+            const TensorType& y = request.out[0];
+            return std::any_of(request.in.begin(), request.in.end(), [&](const TensorType& x) {
+              return x.ranked && x.shape() == y.shape() && !(x.layout == y.layout);
+            });
           }};
 }
 

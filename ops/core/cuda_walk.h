@@ -22,11 +22,13 @@ struct LoopNest {
   LoopNest merged() const;
 };
 
-// Over output 0 in row-major order; the operands are the inputs first .. last of a broadcasting
-// operator. Plain layouts.
+// Over output 0 in the order of its elements; the operands are the inputs first .. last of a
+// broadcasting operator. Layouts are orders of axes.
 LoopNest broadcast_nest(const KernelRequest& request, int first, int last);
 // A nest of more than kWalkAxes merged axes, as no network has.
 Refusal beyond_broadcast_walk();
+// An operand that may give its memory to output 0 has its layout.
+Refusal unless_full_operands_are_alike();
 
 // Of a merged nest. CHECK: it has at most kWalkAxes axes.
 void fill_axes(const LoopNest& merged, WalkAxes& axes, int64_t (*strides)[kWalkAxes]);

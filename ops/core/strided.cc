@@ -202,9 +202,18 @@ std::vector<int64_t> stored_dims(const TensorType& type) {
     dims[0] = (dims[0] + lanes - 1) / lanes;
     dims.push_back(lanes);
   } else {
-    CHECK(type.layout.plain(), "{} has no dense form", type.str());
+    CHECK(type.layout.inner.empty(), "{} has no dense form", type.str());
+    for (size_t i = 0; i < type.layout.order.size(); ++i) {
+      dims[i] = type.dims[type.layout.order[i]].value;
+    }
   }
   return dims;
+}
+
+int stored_axis(const TensorType& type, int axis) {
+  const std::vector<int32_t>& order = type.layout.order;
+  if (order.empty()) return axis;
+  return static_cast<int>(std::find(order.begin(), order.end(), axis) - order.begin());
 }
 
 void zero_fill(ThreadPool& pool, void* data, size_t bytes) {

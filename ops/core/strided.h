@@ -43,8 +43,11 @@ std::function<std::unique_ptr<Kernel>(const KernelRequest&)> strided_kernel(
 
 // Strides of a dense row-major array.
 std::vector<int64_t> row_major(const std::vector<int64_t>& dims);
-// The stored form as dense dims: the shape, or [N/16, d1, ..., 16] in lanes of 16 images.
+// The stored form as dense dims: the axes as they lie one inside the other, or [N/16, d1, ..., 16]
+// in lanes of 16 images.
 std::vector<int64_t> stored_dims(const TensorType& type);
+// Which of them is axis `axis` of the type.
+int stored_axis(const TensorType& type, int axis);
 
 // Sets `bytes` bytes to zero.
 void zero_fill(ThreadPool& pool, void* data, size_t bytes);

@@ -2,14 +2,15 @@
 // elements that meet it: launch_dense for operands of one shape, launch_map for those that
 // broadcast.
 //
-// The function f is an object with a __device__ operator() that takes the elements. y may be an
-// operand that isn't broadcast: its element is read before it is written, by the same thread.
+// The function f is an object with a __device__ operator() that takes the elements, bfloat16 as
+// float, and returns that of y. y may be an operand that isn't broadcast: its element is read
+// before it is written, by the same thread.
 #pragma once
 
 #include <cstdint>
 #include <utility>
 
-#include "ops/core/cuda.cuh"
+#include "ops/core/cuda_packs.cuh"
 #include "ops/core/walk.h"
 
 namespace sardonyx::ops::cuda {
@@ -53,12 +54,6 @@ __device__ inline void locate(const Walk<kOperands>& walk, int64_t step,
     locate_as<uint64_t, int64_t>(walk, step, places);
   }
 }
-
-// Elements that move together.
-template <class T, int kWidth>
-struct alignas(sizeof(T) * kWidth) Pack {
-  T at[kWidth];
-};
 
 template <class T, int kWidth>
 bool in_packs(const T* data) {

@@ -174,6 +174,8 @@ OpDef file_form() {
   op.infer = infer_file_form;
   op.gradient = gradient(identity_gradient);
   op.batch = rows;
+  op.narrow = Narrow::kFollows;
+  op.narrow_inputs = {0};
   op.apply_mode = apply_mode;
   op.inference_form = inference_form;
   return op;
@@ -191,6 +193,7 @@ OpDef training_form() {
   op.infer = infer_training_form;
   op.gradient = gradient(training_gradient);
   op.batch = rows;
+  op.narrow = Narrow::kFollows;
   op.pure = false;
   return op;
 }
@@ -210,6 +213,8 @@ OpDef backward() {
     }
   });
   op.batch = rows_of_all;
+  op.narrow = Narrow::kFollows;
+  op.narrow_inputs = {0};
   return op;
 }
 

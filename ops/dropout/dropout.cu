@@ -1,12 +1,13 @@
 // Masks bit by bit those of ops/core/random.cc: one thread runs one Philox block, whose four words
 // belong to elements 16 apart, so that neighbouring threads write neighbouring elements.
-#include "ops/core/cuda.cuh"
+#include "ops/core/bfloat16.cuh"
 #include "ops/dropout/dropout_cuda.h"
 
 namespace sardonyx::ops::dropout {
 
 namespace {
 
+using cuda::Computed;
 using cuda::for_elements;
 using cuda::grid_over;
 
@@ -32,7 +33,7 @@ __device__ inline Block philox(uint64_t stream, uint64_t sample, uint64_t counte
 }
 
 template <class T>
-__global__ void drop_kernel(Drawn d, int64_t blocks_per_row, T scale, const T* x, T* y,
+__global__ void drop_kernel(Drawn d, int64_t blocks_per_row, Computed<T> scale, const T* x, T* y,
                             uint8_t* mask) {
   for_elements(d.rows * blocks_per_row, [&](int64_t i) {
     const int64_t row = i / blocks_per_row, counter = i % blocks_per_row;
@@ -45,20 +46,21 @@ __global__ void drop_kernel(Drawn d, int64_t blocks_per_row, T scale, const T* x
       if (element >= d.elements) return;
       const int64_t at = row * d.elements + element;
       const bool keep = bits.word[word] >= d.threshold;
-      y[at] = keep ? x[at] * scale : T(0);
+      y[at] = keep ? x[at] * scale : 0;
       if (mask != nullptr) mask[at] = keep ? 1 : 0;
     }
   });
 }
 
 template <class T>
-__global__ void gradient_kernel(int64_t n, T scale, const T* dy, const uint8_t* mask, T* dx) {
-  for_elements(n, [&](int64_t i) { dx[i] = mask[i] != 0 ? dy[i] * scale : T(0); });
+__global__ void gradient_kernel(int64_t n, Computed<T> scale, const T* dy, const uint8_t* mask,
+                                T* dx) {
+  for_elements(n, [&](int64_t i) { dx[i] = mask[i] != 0 ? dy[i] * scale : 0; });
 }
 
 template <class T>
 __global__ void ones_kernel(int64_t n, T* to) {
-  for_elements(n, [&](int64_t i) { to[i] = T(1); });
+  for_elements(n, [&](int64_t i) { to[i] = 1; });
 }
 
 }  // namespace
@@ -68,7 +70,7 @@ void launch_drop(cuda::Stream stream, graph::DType dtype, const Drawn& d, double
   const int64_t blocks_per_row = (d.elements + kChunk - 1) / kChunk * kLanes;
   const int64_t count = d.rows * blocks_per_row;
   if (count == 0) return;
-  cuda::dispatch_float(dtype, [&]<class T>() {
+  cuda::dispatch_stored(dtype, [&]<class T>() {
     LAUNCH((drop_kernel<T>), grid_over(count), stream, d, blocks_per_row, scale,
            static_cast<const T*>(x), static_cast<T*>(y), mask);
   });
@@ -77,7 +79,7 @@ void launch_drop(cuda::Stream stream, graph::DType dtype, const Drawn& d, double
 void launch_gradient(cuda::Stream stream, graph::DType dtype, int64_t n, double scale,
                      const void* dy, const uint8_t* mask, void* dx) {
   if (n == 0) return;
-  cuda::dispatch_float(dtype, [&]<class T>() {
+  cuda::dispatch_stored(dtype, [&]<class T>() {
     LAUNCH((gradient_kernel<T>), grid_over(n), stream, n, scale, static_cast<const T*>(dy), mask,
            static_cast<T*>(dx));
   });
@@ -89,7 +91,7 @@ void launch_ones(cuda::Stream stream, graph::DType dtype, int64_t n, void* mask)
     LAUNCH((ones_kernel<uint8_t>), grid_over(n), stream, n, static_cast<uint8_t*>(mask));
     return;
   }
-  cuda::dispatch_float(dtype, [&]<class T>() {
+  cuda::dispatch_stored(dtype, [&]<class T>() {
     LAUNCH((ones_kernel<T>), grid_over(n), stream, n, static_cast<T*>(mask));
   });
 }

@@ -55,16 +55,18 @@ KernelDef define(const char* domain, const char* op, Layouts layouts) {
   def.speed = Speed::kOptimised;
   def.layouts = layouts;
   def.in_place = {{0, 0}};
-  def.declines = {unless_float()};
+  def.declines = {unless_stored_float()};
   return def;
 }
 
 // The mask has x's layout and shape, but its own type.
 Refusal unless_mask_is_known() {
-  return {"writes masks of bool, float and double only", [](const KernelRequest& request) {
+  return {"writes masks of bool, float, double and bfloat16 only",
+          [](const KernelRequest& request) {
             if (!request.has_out(1)) return false;
             const DType dtype = request.out[1].dtype;
-            return dtype != DType::kBool && dtype != DType::kFloat32 && dtype != DType::kFloat64;
+            return dtype != DType::kBool && dtype != DType::kFloat32 && dtype != DType::kFloat64 &&
+                   dtype != DType::kBFloat16;
           }};
 }
 

@@ -129,6 +129,7 @@ OpDef repetition(std::string name, std::string doc, std::vector<int> since, Port
   op.inputs = {{"input"}, std::move(count)};
   op.outputs = {{"output"}};
   op.batch = repetition_role;
+  op.narrow = Narrow::kFollows;
   return op;
 }
 

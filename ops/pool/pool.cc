@@ -261,6 +261,7 @@ OpDef forward_op(const char* name, const char* doc, std::vector<int> since) {
   op.inputs = {{"x"}};
   op.outputs = {{"y"}};
   op.batch = rows;
+  op.narrow = Narrow::kFollows;
   return op;
 }
 
@@ -309,6 +310,7 @@ OpDef max_grad_op() {
   op.infer = infer_max_grad;
   op.gradient = not_differentiable("second derivative of MaxPool");
   op.batch = rows_of_all;
+  op.narrow = Narrow::kFollows;
   return op;
 }
 
@@ -323,6 +325,7 @@ OpDef average_grad_op() {
   op.infer = infer_average_grad;
   op.gradient = gradient(average_grad_gradient);
   op.batch = rows;
+  op.narrow = Narrow::kFollows;
   return op;
 }
 

@@ -1,14 +1,18 @@
-// Pooling of plain operands. A window of few cells belongs to one thread, a larger one (a whole
-// map) to a warp. Gradients are gathered: an element of dx asks the windows that it lies in, in
-// their order, so nothing is written twice.
+// Pooling of maps that lie channel by channel or with channels last. A window of few cells belongs
+// to one thread, a larger one (a whole map) to a warp. Gradients are gathered: an element of dx
+// asks the windows that it lies in, in their order, so nothing is written twice.
 #include <type_traits>
 
+#include "ops/core/bfloat16.cuh"
 #include "ops/core/walk.cuh"
 #include "ops/pool/pool_cuda.h"
 
 namespace sardonyx::ops::pool {
 
 namespace {
+
+using cuda::Computed;
+using cuda::Pack;
 
 constexpr int64_t kWarpTaps = 32;  // a window with more cells gets a warp
 
@@ -110,7 +114,7 @@ __device__ inline void for_windows(int64_t count, const F& f) {
 
 // Shuffles move 4 or 8 bytes.
 template <class T>
-using Wide = std::conditional_t<sizeof(T) < 4, int32_t, T>;
+using Wide = std::conditional_t<sizeof(T) == 1, int32_t, Computed<T>>;
 
 template <class T>
 struct Winner {
@@ -126,19 +130,33 @@ struct Winner {
   }
 };
 
-template <class T, int kLanes>
-__device__ inline Winner<T> winner(const Planes& p, const Cell& y, int lane, const T* x) {
+// Of kWidth neighbouring channels.
+template <class T, int kWidth>
+struct Winners {
+  Winner<T> at[kWidth];
+};
+
+template <class T, int kLanes, int kWidth>
+__device__ inline Winners<T, kWidth> winners_of(const Planes& p, const Cell& y, int lane,
+                                                const T* x) {
   const T* map = x + map_at(p.x, y);
-  Winner<T> best = {0, -1};
+  Winners<T, kWidth> best;
+  for (Winner<T>& none : best.at) none = {0, -1};
   for_cells<kLanes>(p, window(p, y), lane, [&](int64_t at, int depth, int height, int width) {
-    const Wide<T> v = map[at];
-    if (best.number < 0 || v > best.value || v != v) best = {v, number(p, depth, height, width)};
+    const auto values = cuda::load_pack<kWidth>(map + at);
+    const int32_t own = number(p, depth, height, width);
+    for (int j = 0; j < kWidth; ++j) {
+      const Wide<T> v = values.at[j];
+      Winner<T>& b = best.at[j];
+      if (b.number < 0 || v > b.value || v != v) b = {v, own};
+    }
   });
   if constexpr (kLanes > 1) {
+    Winner<T>& b = best.at[0];
     for (int distance = kLanes / 2; distance > 0; distance /= 2) {
-      const Winner<T> other = {__shfl_xor_sync(0xffffffffu, best.value, distance),
-                               __shfl_xor_sync(0xffffffffu, best.number, distance)};
-      if (other.beats(best)) best = other;
+      const Winner<T> other = {__shfl_xor_sync(0xffffffffu, b.value, distance),
+                               __shfl_xor_sync(0xffffffffu, b.number, distance)};
+      if (other.beats(b)) b = other;
     }
   }
   return best;
@@ -160,42 +178,65 @@ struct Maxima {
   int32_t* winners;
 };
 
-// Number of the winner in all of x.
+// Number of the winner in all of x; `map`: number of its map.
 template <class T>
-__device__ inline int64_t index_of(const Planes& p, const Cell& y, const Winner<T>& best,
+__device__ inline int64_t index_of(const Planes& p, int64_t map, const Winner<T>& best,
                                    Order order) {
   if (best.number < 0) return -1;
-  const int64_t map = (y.image * p.channels + y.channel) * p.in_cells();
-  return map + (order == Order::kRows ? best.number : by_columns(p, best.number));
+  return map * p.in_cells() + (order == Order::kRows ? best.number : by_columns(p, best.number));
 }
 
-template <class T, int kLanes>
+template <class T, int kLanes, int kWidth>
 __global__ void max_windows(Planes p, int64_t count, const T* x, Maxima<T> to) {
   for_windows<kLanes>(count, [&](int64_t i, int lane) {
     const Cell cell = y_cell(p, i);
-    const Winner<T> best = winner<T, kLanes>(p, cell, lane, x);
+    const auto best = winners_of<T, kLanes, kWidth>(p, cell, lane, x);
     if (lane != 0) return;
-    if (to.y != nullptr) to.y[i] = best.number < 0 ? to.lowest : static_cast<T>(best.value);
-    if (to.winners != nullptr) to.winners[i] = best.number;
-    if (to.indices != nullptr) to.indices[i] = index_of(p, cell, best, to.order);
+    Pack<T, kWidth> y;
+    Pack<int32_t, kWidth> numbers;
+    for (int j = 0; j < kWidth; ++j) {
+      const Winner<T>& b = best.at[j];
+      y.at[j] = b.number < 0 ? to.lowest : static_cast<T>(b.value);
+      numbers.at[j] = b.number;
+    }
+    if (to.y != nullptr) cuda::store_pack(y, to.y + i * kWidth);
+    if (to.winners != nullptr) cuda::store_pack(numbers, to.winners + i * kWidth);
+    if (to.indices == nullptr) return;
+    const int64_t map = (cell.image * p.channels + cell.channel) * kWidth;
+    for (int j = 0; j < kWidth; ++j) {
+      to.indices[i * kWidth + j] = index_of(p, map + j, best.at[j], to.order);
+    }
   });
 }
 
-// With the channels last, neighbouring threads read neighbouring channels.
-bool for_warps(const Planes& planes) {
-  return !planes.channels_last() && planes.taps() > kWarpTaps;
+// Calls f.template operator()<kLanes, kWidth>(planes, threads for an element of a map): a thread or
+// a warp for each, or a thread for a pack of channels, which then count as one.
+template <class T, class F>
+void by_shape(const Planes& planes, bool aligned, const F& f) {
+  constexpr int kMost = std::is_integral_v<T> ? 1 : 16 / static_cast<int>(sizeof(T));
+  if (!planes.channels_last()) {
+    if (planes.taps() > kWarpTaps) return f.template operator()<cuda::kWarp, 1>(planes);
+    return f.template operator()<1, 1>(planes);
+  }
+  // Neighbouring threads read neighbouring channels.
+  if (!aligned || planes.channels % kMost != 0) return f.template operator()<1, 1>(planes);
+  Planes packs = planes;
+  packs.channels /= kMost;
+  packs.x.channel = packs.y.channel = kMost;
+  f.template operator()<1, kMost>(packs);
+}
+
+bool both_aligned(const void* a, const void* b) {
+  return cuda::aligned_for_packs(a) && cuda::aligned_for_packs(b);
 }
 
 template <class T>
 void launch_maxima(cuda::Stream stream, const Planes& planes, const T* x, const Maxima<T>& to) {
-  const int64_t count = planes.y_count();
-  if (count == 0) return;
-  if (for_warps(planes)) {
-    LAUNCH((max_windows<T, cuda::kWarp>), cuda::grid_over(count * cuda::kWarp), stream, planes,
-           count, x, to);
-  } else {
-    LAUNCH((max_windows<T, 1>), cuda::grid_over(count), stream, planes, count, x, to);
-  }
+  if (planes.y_count() == 0) return;
+  by_shape<T>(planes, both_aligned(x, to.y), [&]<int kLanes, int kWidth>(const Planes& p) {
+    LAUNCH((max_windows<T, kLanes, kWidth>), cuda::grid_over(p.y_count() * kLanes), stream, p,
+           p.y_count(), x, to);
+  });
 }
 
 // --- Windows that a cell of x lies in
@@ -227,16 +268,27 @@ __device__ inline void for_windows_around(const Planes& p, const Cell& x, const 
   }
 }
 
-template <class T>
+template <class N, class T, int kWidth>
+__device__ inline void store_sums(const N (&sums)[kWidth], T* to) {
+  Pack<T, kWidth> stored;
+  for (int j = 0; j < kWidth; ++j) stored.at[j] = static_cast<Computed<T>>(sums[j]);
+  cuda::store_pack(stored, to);
+}
+
+template <class T, int kWidth>
 __global__ void max_gather(Planes p, int64_t count, const int32_t* winners, const T* dy, T* dx) {
   cuda::for_elements(count, [&](int64_t i) {
     const Cell cell = x_cell(p, i);
     const int32_t own = number(p, cell.at[0], cell.at[1], cell.at[2]);
-    T sum = 0;
+    Computed<T> sums[kWidth] = {};
     for_windows_around(p, cell, [&](int64_t y, int, int, int) {
-      if (winners[y] == own) sum += dy[y];
+      const auto numbers = cuda::load_pack<kWidth>(winners + y);
+      const auto values = cuda::load_pack<kWidth>(dy + y);
+      for (int j = 0; j < kWidth; ++j) {
+        if (numbers.at[j] == own) sums[j] += values.at[j];
+      }
     });
-    dx[i] = sum;
+    store_sums(sums, dx + i * kWidth);
   });
 }
 
@@ -251,16 +303,21 @@ __device__ inline double divisor(const Planes& p, const int (&y)[3]) {
   return static_cast<double>(cells < 1 ? 1 : cells);
 }
 
-template <class T, int kLanes>
+template <class T, int kLanes, int kWidth>
 __global__ void average_windows(Planes p, int64_t count, const T* x, T* y) {
   for_windows<kLanes>(count, [&](int64_t i, int lane) {
     const Cell cell = y_cell(p, i);
     const T* map = x + map_at(p.x, cell);
-    double sum = 0;
-    for_cells<kLanes>(p, window(p, cell), lane,
-                      [&](int64_t at, int, int, int) { sum += static_cast<double>(map[at]); });
-    if constexpr (kLanes > 1) sum = cuda::warp_sum(sum);
-    if (lane == 0) y[i] = static_cast<T>(sum / divisor(p, cell.at));
+    double sums[kWidth] = {};
+    for_cells<kLanes>(p, window(p, cell), lane, [&](int64_t at, int, int, int) {
+      const auto values = cuda::load_pack<kWidth>(map + at);
+      for (int j = 0; j < kWidth; ++j) sums[j] += static_cast<double>(values.at[j]);
+    });
+    if constexpr (kLanes > 1) sums[0] = cuda::warp_sum(sums[0]);
+    if (lane != 0) return;
+    const double cells = divisor(p, cell.at);
+    for (double& sum : sums) sum /= cells;
+    store_sums(sums, y + i * kWidth);
   });
 }
 
@@ -269,26 +326,29 @@ __device__ inline bool meets(const Planes::Axis& axis, int out, int in) {
   return axis.dilation == 1 || (in + axis.pad - out * axis.stride) % axis.dilation == 0;
 }
 
-template <class T>
+template <class T, int kWidth>
 __global__ void average_gather(Planes p, int64_t count, const T* dy, T* dx) {
   cuda::for_elements(count, [&](int64_t i) {
     const Cell cell = x_cell(p, i);
-    double sum = 0;
+    double sums[kWidth] = {};
     for_windows_around(p, cell, [&](int64_t y, int depth, int height, int width) {
       if (meets(p.axis[0], depth, cell.at[0]) && meets(p.axis[1], height, cell.at[1]) &&
           meets(p.axis[2], width, cell.at[2])) {
-        sum += static_cast<double>(dy[y]) / divisor(p, {depth, height, width});
+        const double cells = divisor(p, {depth, height, width});
+        const auto values = cuda::load_pack<kWidth>(dy + y);
+        for (int j = 0; j < kWidth; ++j) sums[j] += static_cast<double>(values.at[j]) / cells;
       }
     });
-    dx[i] = static_cast<T>(sum);
+    store_sums(sums, dx + i * kWidth);
   });
 }
 
 template <class T>
-constexpr T lowest_of() {
+T lowest_of() {
+  if constexpr (std::is_same_v<T, cuda::BFloat16>) return cuda::BFloat16::lowest();
   if constexpr (std::is_same_v<T, float>) return -3.402823466e+38F;
   if constexpr (std::is_same_v<T, double>) return -1.7976931348623157e+308;
-  return std::is_signed_v<T> ? T(-128) : T(0);
+  if constexpr (std::is_integral_v<T>) return std::is_signed_v<T> ? T(-128) : T(0);
 }
 
 template <class T>
@@ -304,43 +364,41 @@ void launch_max(cuda::Stream stream, graph::DType dtype, const Planes& planes, O
                 const void* x, void* y, int64_t* indices) {
   if (dtype == graph::DType::kInt8) return max_of<int8_t>(stream, planes, order, x, y, indices);
   if (dtype == graph::DType::kUint8) return max_of<uint8_t>(stream, planes, order, x, y, indices);
-  cuda::dispatch_float(dtype, [&]<class T>() { max_of<T>(stream, planes, order, x, y, indices); });
+  cuda::dispatch_stored(dtype, [&]<class T>() { max_of<T>(stream, planes, order, x, y, indices); });
 }
 
 void launch_max_grad(cuda::Stream stream, graph::DType dtype, const Planes& planes, const void* x,
                      const void* dy, int32_t* winners, void* dx) {
-  const int64_t count = planes.x_count();
-  if (count == 0) return;
-  cuda::dispatch_float(dtype, [&]<class T>() {
+  if (planes.x_count() == 0) return;
+  cuda::dispatch_stored(dtype, [&]<class T>() {
     launch_maxima<T>(stream, planes, static_cast<const T*>(x),
                      {lowest_of<T>(), Order::kRows, nullptr, nullptr, winners});
-    LAUNCH((max_gather<T>), cuda::grid_over(count), stream, planes, count, winners,
-           static_cast<const T*>(dy), static_cast<T*>(dx));
+    by_shape<T>(planes, both_aligned(dy, dx), [&]<int, int kWidth>(const Planes& p) {
+      LAUNCH((max_gather<T, kWidth>), cuda::grid_over(p.x_count()), stream, p, p.x_count(), winners,
+             static_cast<const T*>(dy), static_cast<T*>(dx));
+    });
   });
 }
 
 void launch_average(cuda::Stream stream, graph::DType dtype, const Planes& planes, const void* x,
                     void* y) {
-  const int64_t count = planes.y_count();
-  if (count == 0) return;
-  cuda::dispatch_float(dtype, [&]<class T>() {
-    if (for_warps(planes)) {
-      LAUNCH((average_windows<T, cuda::kWarp>), cuda::grid_over(count * cuda::kWarp), stream,
-             planes, count, static_cast<const T*>(x), static_cast<T*>(y));
-    } else {
-      LAUNCH((average_windows<T, 1>), cuda::grid_over(count), stream, planes, count,
-             static_cast<const T*>(x), static_cast<T*>(y));
-    }
+  if (planes.y_count() == 0) return;
+  cuda::dispatch_stored(dtype, [&]<class T>() {
+    by_shape<T>(planes, both_aligned(x, y), [&]<int kLanes, int kWidth>(const Planes& p) {
+      LAUNCH((average_windows<T, kLanes, kWidth>), cuda::grid_over(p.y_count() * kLanes), stream, p,
+             p.y_count(), static_cast<const T*>(x), static_cast<T*>(y));
+    });
   });
 }
 
 void launch_average_grad(cuda::Stream stream, graph::DType dtype, const Planes& planes,
                          const void* dy, void* dx) {
-  const int64_t count = planes.x_count();
-  if (count == 0) return;
-  cuda::dispatch_float(dtype, [&]<class T>() {
-    LAUNCH((average_gather<T>), cuda::grid_over(count), stream, planes, count,
-           static_cast<const T*>(dy), static_cast<T*>(dx));
+  if (planes.x_count() == 0) return;
+  cuda::dispatch_stored(dtype, [&]<class T>() {
+    by_shape<T>(planes, both_aligned(dy, dx), [&]<int, int kWidth>(const Planes& p) {
+      LAUNCH((average_gather<T, kWidth>), cuda::grid_over(p.x_count()), stream, p, p.x_count(),
+             static_cast<const T*>(dy), static_cast<T*>(dx));
+    });
   });
 }
 

@@ -1,4 +1,4 @@
-// CUDA kernels: plain operands, one to three spatial axes.
+// CUDA kernels: one to three spatial axes, plain or with channels last (pool.cuda_nhwc).
 #include "ops/pool/pool_cuda.h"
 
 #include <limits>
@@ -35,7 +35,8 @@ namespace {
 using pool::Planes;
 using pool::PoolGeometry;
 
-Planes planes_of(const PoolGeometry& g) {
+// `type`: an operand with channels.
+Planes planes_of(const PoolGeometry& g, const TensorType& type) {
   Planes planes;
   const bool counted = g.pad_cells == pool::PadCells::kCounted;
   const int axes = g.window.axes();
@@ -54,13 +55,14 @@ Planes planes_of(const PoolGeometry& g) {
   }
   planes.images = g.batch;
   planes.channels = g.channels;
-  planes.lay_out(pool::Channels::kFirst);
+  planes.lay_out(type.layout.channels_last() ? pool::Channels::kLast : pool::Channels::kFirst);
   return planes;
 }
 
 auto max_pool(const KernelRequest& request) {
   const bool columns = request.node->get_int("storage_order", 0) == 1;
-  return [planes = planes_of(PoolGeometry::forward(request)), dtype = request.in[0].dtype,
+  return [planes = planes_of(PoolGeometry::forward(request), request.in[0]),
+          dtype = request.in[0].dtype,
           order = columns ? pool::Order::kColumns : pool::Order::kRows](CudaContext& context) {
     pool::launch_max(context.stream, dtype, planes, order, context.inputs[0], context.outputs[0],
                      context.out<int64_t>(1));
@@ -68,14 +70,14 @@ auto max_pool(const KernelRequest& request) {
 }
 
 auto average_pool(const KernelRequest& request) {
-  return [planes = planes_of(PoolGeometry::forward(request)),
+  return [planes = planes_of(PoolGeometry::forward(request), request.in[0]),
           dtype = request.in[0].dtype](CudaContext& context) {
     pool::launch_average(context.stream, dtype, planes, context.inputs[0], context.outputs[0]);
   };
 }
 
 auto average_pool_grad(const KernelRequest& request) {
-  return [planes = planes_of(PoolGeometry::avg_grad(request)),
+  return [planes = planes_of(PoolGeometry::avg_grad(request), request.in[0]),
           dtype = request.in[0].dtype](CudaContext& context) {
     pool::launch_average_grad(context.stream, dtype, planes, context.inputs[0], context.outputs[0]);
   };
@@ -85,7 +87,8 @@ auto average_pool_grad(const KernelRequest& request) {
 class MaxPoolGradKernel final : public Kernel {
  public:
   explicit MaxPoolGradKernel(const KernelRequest& request)
-      : dtype_(request.in[0].dtype), planes_(planes_of(PoolGeometry::max_grad(request))) {}
+      : dtype_(request.in[0].dtype),
+        planes_(planes_of(PoolGeometry::max_grad(request), request.in[0])) {}
   size_t workspace_bytes() const override {
     return static_cast<size_t>(planes_.y_count()) * sizeof(int32_t);
   }
@@ -100,10 +103,10 @@ class MaxPoolGradKernel final : public Kernel {
 };
 
 Refusal unless_float_or_bytes() {
-  return {"takes float, double, int8 and uint8 only", [](const KernelRequest& request) {
+  return {"takes float, double, bfloat16, int8 and uint8 only", [](const KernelRequest& request) {
             const DType dtype = request.in[0].dtype;
             return dtype != DType::kInt8 && dtype != DType::kUint8 &&
-                   unless_float().applies(request);
+                   unless_stored_float().applies(request);
           }};
 }
 
@@ -129,27 +132,34 @@ KernelDef kernel(const char* domain, const char* op, Refusal types) {
   return def;
 }
 
+void add_in_both_orders(KernelRegistry& kernels, KernelDef def) {
+  kernels.add(def);
+  def.name = "pool.cuda_nhwc";
+  def.layouts = Layouts::kChannelsLast;
+  kernels.add(std::move(def));
+}
+
 }  // namespace
 
 void register_pool_cuda(KernelRegistry& kernels) {
   for (const char* op : {"MaxPool", "GlobalMaxPool"}) {
     KernelDef def = kernel("", op, unless_float_or_bytes());
     def.create = prepared_launch(max_pool);
-    kernels.add(std::move(def));
+    add_in_both_orders(kernels, std::move(def));
   }
   for (const char* op : {"AveragePool", "GlobalAveragePool"}) {
-    KernelDef def = kernel("", op, unless_float());
+    KernelDef def = kernel("", op, unless_stored_float());
     def.create = prepared_launch(average_pool);
-    kernels.add(std::move(def));
+    add_in_both_orders(kernels, std::move(def));
   }
-  KernelDef max_grad = kernel(kDomain, "MaxPoolGrad", unless_float());
+  KernelDef max_grad = kernel(kDomain, "MaxPoolGrad", unless_stored_float());
   max_grad.create = [](const KernelRequest& request) {
     return std::make_unique<MaxPoolGradKernel>(request);
   };
-  kernels.add(std::move(max_grad));
-  KernelDef average_grad = kernel(kDomain, "AveragePoolGrad", unless_float());
+  add_in_both_orders(kernels, std::move(max_grad));
+  KernelDef average_grad = kernel(kDomain, "AveragePoolGrad", unless_stored_float());
   average_grad.create = prepared_launch(average_pool_grad);
-  kernels.add(std::move(average_grad));
+  add_in_both_orders(kernels, std::move(average_grad));
 }
 
 }  // namespace sardonyx::ops

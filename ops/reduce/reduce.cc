@@ -205,6 +205,10 @@ OpDef reduction(std::string name, std::string doc, std::vector<int> since, Gradi
   op.infer = infer_reduction;
   op.gradient = std::move(rule);
   op.batch = other_role;
+  // One rounding of what is summed in double. Sums themselves may be losses.
+  if (op.name == "ReduceMean" || op.name == "ReduceMax" || op.name == "ReduceMin") {
+    op.narrow = Narrow::kFollows;
+  }
   return op;
 }
 

@@ -3,13 +3,14 @@
 #include <cmath>
 #include <limits>
 
-#include "ops/core/cuda.cuh"
+#include "ops/core/bfloat16.cuh"
 #include "ops/reduce/reduce_cuda.h"
 
 namespace sardonyx::ops::reduce {
 
 namespace {
 
+using cuda::Computed;
 using cuda::for_elements;
 using cuda::Grid;
 using cuda::grid_over;
@@ -175,7 +176,7 @@ __global__ void finish_kernel(int64_t count, int64_t pieces, int64_t removed, Th
     for (int64_t piece = 1; piece < pieces; ++piece) {
       state = Folding<kFold>::merged(state, partials[piece * count + i]);
     }
-    const T value = static_cast<T>(Folding<kFold>::finished(state, then, removed));
+    const auto value = static_cast<Computed<T>>(Folding<kFold>::finished(state, then, removed));
     y[i] = write == Write::kAdd ? y[i] + value : value;
   });
 }
@@ -184,18 +185,19 @@ template <class T>
 __global__ void extremum_gradient_kernel(Reduced s, const T* x, const T* y, const T* dy, T* dx) {
   for_elements(s.kept_count, [&](int64_t i) {
     const int64_t first = place_of_kept(s, i);
-    const T extremum = y[i];
+    const Computed<T> extremum = y[i];
     const auto wins = [&](int64_t at) {
-      return x[at] == extremum || (x[at] != x[at] && extremum != extremum);
+      const Computed<T> v = x[at];
+      return v == extremum || (v != v && extremum != extremum);
     };
     int64_t count = 0;
     for (int64_t j = 0; j < s.removed_count; ++j) {
       count += wins(first + place_of_removed(s, j)) ? 1 : 0;
     }
-    const T share = dy[i] / static_cast<T>(count < 1 ? 1 : count);
+    const Computed<T> share = dy[i] / static_cast<Computed<T>>(count < 1 ? 1 : count);
     for (int64_t j = 0; j < s.removed_count; ++j) {
       const int64_t at = first + place_of_removed(s, j);
-      dx[at] = wins(at) ? share : T(0);
+      dx[at] = wins(at) ? share : 0;
     }
   });
 }
@@ -255,7 +257,7 @@ void launch_reduction(cuda::Stream stream, graph::DType dtype, const Reduced& s,
   auto* partials = static_cast<State*>(workspace);
   const Grid grid{static_cast<unsigned>(shares.blocks), static_cast<unsigned>(shares.pieces)};
   by_fold(fold, [&]<FoldBy kFold>() {
-    cuda::dispatch_float(dtype, [&]<class T>() {
+    cuda::dispatch_stored(dtype, [&]<class T>() {
       LAUNCH((pieces_kernel<T, kFold>), grid, stream, s, shares, static_cast<const T*>(x),
              partials);
       LAUNCH((finish_kernel<T, kFold>), grid_over(s.kept_count), stream, s.kept_count,
@@ -267,7 +269,7 @@ void launch_reduction(cuda::Stream stream, graph::DType dtype, const Reduced& s,
 void launch_extremum_gradient(cuda::Stream stream, graph::DType dtype, const Reduced& s,
                               const void* x, const void* y, const void* dy, void* dx) {
   if (s.kept_count == 0) return;
-  cuda::dispatch_float(dtype, [&]<class T>() {
+  cuda::dispatch_stored(dtype, [&]<class T>() {
     LAUNCH((extremum_gradient_kernel<T>), grid_over(s.kept_count), stream, s,
            static_cast<const T*>(x), static_cast<const T*>(y), static_cast<const T*>(dy),
            static_cast<T*>(dx));

@@ -1,8 +1,10 @@
-// Kernels reduce.cuda: the axes of a request as groups that reduce.cu walks.
+// Kernels reduce.cuda, and reduce.cuda_nhwc with channels last: the axes of a request as groups
+// that reduce.cu walks.
 #include "ops/reduce/reduce_cuda.h"
 
 #include "ops/core/cuda_context.h"
 #include "ops/core/refusals.h"
+#include "ops/core/strided.h"
 #include "ops/reduce/axes.h"
 
 namespace sardonyx::ops {
@@ -16,22 +18,25 @@ using reduce::Then;
 using reduce::Write;
 
 // nullopt: more groups of axes than are known.
-std::optional<Reduced> reduced(const std::vector<int64_t>& shape, const std::vector<bool>& flags) {
+std::optional<Reduced> reduced(const TensorType& x, const std::vector<bool>& flags) {
   Reduced result;
+  const std::vector<int64_t> sizes = stored_dims(x);
+  std::vector<bool> removed(sizes.size());
+  for (int axis = 0; axis < x.rank(); ++axis) removed[stored_axis(x, axis)] = flags[axis];
   int64_t stride = 1;
   int last = -1;  // the kind of the axis behind: 1 removed, 0 kept
-  for (size_t axis = shape.size(); axis-- > 0; stride *= shape[axis]) {
-    (flags[axis] ? result.removed_count : result.kept_count) *= shape[axis];
-    if (shape[axis] == 1) continue;
-    int& count = flags[axis] ? result.removed_groups : result.kept_groups;
-    AxisGroup* groups = flags[axis] ? result.removed : result.kept;
-    if (last == (flags[axis] ? 1 : 0)) {
-      groups[count - 1].size *= shape[axis];
+  for (size_t axis = sizes.size(); axis-- > 0; stride *= sizes[axis]) {
+    (removed[axis] ? result.removed_count : result.kept_count) *= sizes[axis];
+    if (sizes[axis] == 1) continue;
+    int& count = removed[axis] ? result.removed_groups : result.kept_groups;
+    AxisGroup* groups = removed[axis] ? result.removed : result.kept;
+    if (last == (removed[axis] ? 1 : 0)) {
+      groups[count - 1].size *= sizes[axis];
       continue;
     }
     if (count == Reduced::kMost) return std::nullopt;
-    groups[count++] = {shape[axis], stride};
-    last = flags[axis] ? 1 : 0;
+    groups[count++] = {sizes[axis], stride};
+    last = removed[axis] ? 1 : 0;
   }
   return result;
 }
@@ -47,7 +52,26 @@ std::vector<bool> attribute_axes(const KernelRequest& request) {
 
 template <AxesOf kAxes>
 std::optional<Reduced> reduced_of(const KernelRequest& request) {
-  return reduced(request.in_shape(0), kAxes(request));
+  return reduced(request.in[0], kAxes(request));
+}
+
+// The axes of x with more than one element that are kept, as `type` (x or y) stores them. `of_x`:
+// the axis of x that an axis of `type` is, or -1.
+std::vector<int> kept_as_stored(const TensorType& type, const std::vector<int>& of_x) {
+  std::vector<int> kept(of_x.size(), -1);
+  for (int axis = 0; axis < type.rank(); ++axis) {
+    if (type.dims[axis].value != 1) kept[stored_axis(type, axis)] = of_x[axis];
+  }
+  std::erase(kept, -1);
+  return kept;
+}
+
+bool keeps_order(const TensorType& x, const TensorType& y, const std::vector<bool>& removed) {
+  std::vector<int> axes;
+  for (int axis = 0; axis < x.rank(); ++axis) axes.push_back(removed[axis] ? -1 : axis);
+  const std::vector<int> order = kept_as_stored(x, axes);
+  if (y.rank() < x.rank()) std::erase(axes, -1);
+  return order == kept_as_stored(y, axes);
 }
 
 class ReduceKernel final : public Kernel {
@@ -83,29 +107,42 @@ void product_gradient(const KernelRequest& request, CudaContext& context) {
 }
 
 template <AxesOf kAxes>
-KernelDef define(const char* domain, const char* op) {
+KernelDef define(const char* domain, const char* op, Refusal types) {
   KernelDef def;
   def.domain = domain;
   def.op = op;
   def.name = "reduce.cuda";
   def.device = Device::kCuda;
   def.speed = Speed::kOptimised;
-  def.declines = {unless_float(),
+  def.declines = {std::move(types),
                   {fmt::format("takes at most {} groups of removed axes", Reduced::kMost),
                    [](const KernelRequest& request) { return !reduced_of<kAxes>(request); }}};
   return def;
+}
+
+template <AxesOf kAxes>
+void add_in_both_orders(KernelRegistry& kernels, KernelDef def) {
+  kernels.add(def);
+  def.name = "reduce.cuda_nhwc";
+  def.layouts = Layouts::kChannelsLast;
+  def.declines.push_back({"takes y with its axes in the order of x only",
+                          [of_gradient = def.domain == kDomain](const KernelRequest& request) {
+                            const TensorType& y = of_gradient ? request.in[1] : request.out[0];
+                            return !keeps_order(request.in[0], y, kAxes(request));
+                          }});
+  kernels.add(std::move(def));
 }
 
 }  // namespace
 
 void register_reduce_cuda(KernelRegistry& kernels) {
   const auto add = [&](const char* op, FoldBy fold, Then then) {
-    KernelDef def = define<input_axes>("", op);
+    KernelDef def = define<input_axes>("", op, unless_stored_float());
     def.accumulates = true;
     def.create = [fold, then](const KernelRequest& request) {
       return std::make_unique<ReduceKernel>(request, fold, then);
     };
-    kernels.add(std::move(def));
+    add_in_both_orders<input_axes>(kernels, std::move(def));
   };
   add("ReduceSum", FoldBy::kSum, Then::kNothing);
   add("ReduceMean", FoldBy::kSum, Then::kMean);
@@ -118,10 +155,10 @@ void register_reduce_cuda(KernelRegistry& kernels) {
   add("ReduceLogSum", FoldBy::kSum, Then::kLog);
   add("ReduceLogSumExp", FoldBy::kLogSumExp, Then::kNothing);
 
-  KernelDef extremum = define<attribute_axes>(kDomain, "ReduceExtremumGrad");
+  KernelDef extremum = define<attribute_axes>(kDomain, "ReduceExtremumGrad", unless_stored_float());
   extremum.create = simple_launch(extremum_gradient);
-  kernels.add(std::move(extremum));
-  KernelDef product = define<attribute_axes>(kDomain, "ReduceProdGrad");
+  add_in_both_orders<attribute_axes>(kernels, std::move(extremum));
+  KernelDef product = define<attribute_axes>(kDomain, "ReduceProdGrad", unless_float());
   product.create = simple_launch(product_gradient);
   kernels.add(std::move(product));
 }

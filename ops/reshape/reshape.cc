@@ -170,6 +170,7 @@ OpDef view(std::string name, std::string doc, std::vector<int> since, Gradient r
   op.outputs = {{"output"}};
   op.gradient = std::move(rule);
   op.batch = view_role;
+  op.narrow = Narrow::kFollows;
   op.view = true;
   op.preprocessing = true;
   return op;

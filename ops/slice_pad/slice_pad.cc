@@ -277,6 +277,7 @@ OpDef window(std::string domain, std::string name, std::string doc, std::vector<
   op.inputs = std::move(inputs);
   op.outputs = {{"output"}};
   op.batch = window_role;
+  op.narrow = Narrow::kFollows;
   return op;
 }
 

@@ -1,5 +1,6 @@
 // Pad: each element of y looks for its element of x. PadGrad: each element of dx adds up the
 // elements of dy that came from it, in one order, in double.
+#include "ops/core/bfloat16.cuh"
 #include "ops/core/cuda_bytes.cuh"
 #include "ops/core/walk.cuh"
 #include "ops/slice_pad/slice_pad_cuda.h"
@@ -90,7 +91,7 @@ __global__ void pad_grad(PadNest nest, const T* dy, T* dx) {
       }
       sum += static_cast<double>(dy[place]);
     }
-    dx[i] = static_cast<T>(sum);
+    dx[i] = static_cast<cuda::Computed<T>>(sum);
   });
 }
 
@@ -109,7 +110,7 @@ void launch_pad(cuda::Stream stream, int bytes, const PadNest& nest, const PadVa
 void launch_pad_grad(cuda::Stream stream, graph::DType dtype, const PadNest& nest, const void* dy,
                      void* dx) {
   if (nest.x_count == 0) return;
-  cuda::dispatch_float(dtype, [&]<class T>() {
+  cuda::dispatch_stored(dtype, [&]<class T>() {
     LAUNCH((pad_grad<T>), cuda::grid_over(nest.x_count), stream, nest, static_cast<const T*>(dy),
            static_cast<T*>(dx));
   });

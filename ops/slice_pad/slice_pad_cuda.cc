@@ -128,7 +128,7 @@ void register_slice_pad_cuda(KernelRegistry& kernels) {
   kernels.add(std::move(of_pad));
 
   KernelDef of_pad_grad =
-      kernel(kDomain, "PadGrad", "pad_grad.cuda", {unless_float(), beyond_pad_axes()});
+      kernel(kDomain, "PadGrad", "pad_grad.cuda", {unless_stored_float(), beyond_pad_axes()});
   of_pad_grad.create = prepared_launch(pad_grad);
   kernels.add(std::move(of_pad_grad));
 }

@@ -90,6 +90,7 @@ void register_transpose(OpRegistry& ops) {
   op.infer = infer_transpose;
   op.gradient = gradient(transpose_gradient);
   op.batch = transpose_role;
+  op.narrow = Narrow::kFollows;
   op.preprocessing = true;
   ops.add(std::move(op));
 }

@@ -57,11 +57,20 @@ TEST(CudaActivation, bounds_of_clip_are_read_on_the_device) {
                          given(ints({}, {2}))}});
 }
 
+TEST(CudaActivation, clip_takes_channels_last) {
+  check_cuda({.claim = "relu6",
+              .op = "Clip",
+              .inputs = {random({2, 3, 2, 5}, -8, 8), constant(floats({}, {0})),
+                         constant(floats({}, {6}))},
+              .batch = true,
+              .must_run = {"activation.cuda", "activation.cuda_nhwc"}});
+}
+
 TEST(CudaActivation, types_without_a_kernel_are_declined_with_a_sentence) {
   const OpCase halves = {.claim = "float16",
                          .op = "Relu",
                          .inputs = {exactly(given(floats({2}, {1, 2}).cast(DType::kFloat16)))}};
-  EXPECT_EQ(cuda_refusal(halves, "activation.cuda"), "takes float and double only");
+  EXPECT_EQ(cuda_refusal(halves, "activation.cuda"), "takes float, double and bfloat16 only");
 }
 
 }  // namespace

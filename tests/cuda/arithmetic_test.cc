@@ -71,10 +71,13 @@ TEST(CudaArithmetic, folds_take_any_number_of_operands) {
     for (int i = 0; i < count; ++i) {
       operands.push_back(random(i % 3 == 2 ? Shape{1, 5} : Shape{4, 5}));
     }
+    // Sums of eight are rounded on the way.
+    const Tolerance narrow = count > 8 ? Tolerance{0x1p-6, 0x1p-6} : OpCase().narrow_tolerance;
     for (const char* op : {"Sum", "Mean", "Max", "Min"}) {
       check_cuda({.claim = fmt::format("{} of {}", op, count),
                   .op = op,
                   .inputs = operands,
+                  .narrow_tolerance = narrow,
                   .differentiate = std::vector<int>{}});
     }
   }
@@ -93,6 +96,34 @@ TEST(CudaArithmetic, nan_wins_and_ties_share) {
   }
 }
 
+TEST(CudaArithmetic, channels_last_broadcast) {
+  for (const int64_t channels : {1, 3, 17}) {
+    const OpInput x = random({2, channels, 3, 2}), more = random({2, channels, 3, 2});
+    const OpInput per_channel = parameter(random({channels, 1, 1}));
+    const OpInput per_map = random({2, channels, 1, 1}), of_cells = random({2, 1, 3, 2});
+    for (const OpInput& other : {more, per_channel, per_map, of_cells}) {
+      for (const char* op : {"Add", "Mul", "Sum"}) {
+        check_cuda({.claim = fmt::format("{} with {}", op, graph::shape_str(other.shape)),
+                    .op = op,
+                    .inputs = {x, other},
+                    .batch = true,
+                    .must_run = {"arithmetic.cuda", "arithmetic.cuda_nhwc"}});
+      }
+    }
+    check_cuda({.claim = "maximum of three",
+                .op = "Max",
+                .inputs = {x, per_channel, of_cells},
+                .batch = true,
+                .must_run = {"arithmetic.cuda_nhwc"}});
+  }
+  const OpCase mixed = {.claim = "a plain operand of the shape of y",
+                        .op = "Add",
+                        .inputs = {random({2, 3, 2}), parameter(random({2, 3, 2}))},
+                        .batch = true,
+                        .fixed_rows = true};
+  check_cuda(mixed);  // with channels last it is declined
+}
+
 TEST(CudaArithmetic, more_than_eight_axes_are_declined_unless_they_merge) {
   Shape comb;
   for (int i = 0; i < 10; ++i) comb.push_back(i % 2 == 0 ? 2 : 1);
@@ -109,10 +140,11 @@ TEST(CudaArithmetic, more_than_eight_axes_are_declined_unless_they_merge) {
 TEST(CudaArithmetic, other_types_are_declined_with_a_sentence) {
   const Tensor bytes = Tensor::of<uint8_t>({2}, std::vector<uint8_t>{1, 2});
   const OpCase added = {.claim = "bytes", .op = "Add", .inputs = {given(bytes), given(bytes)}};
-  EXPECT_EQ(cuda_refusal(added, "arithmetic.cuda"), "takes float, double, int32 and int64 only");
+  EXPECT_EQ(cuda_refusal(added, "arithmetic.cuda"),
+            "takes float, double, bfloat16, int32 and int64 only");
   const OpCase divided = {
       .claim = "whole", .op = "Div", .inputs = {given(ints({1}, {4})), given(ints({1}, {2}))}};
-  EXPECT_EQ(cuda_refusal(divided, "arithmetic.cuda"), "takes float and double only");
+  EXPECT_EQ(cuda_refusal(divided, "arithmetic.cuda"), "takes float, double and bfloat16 only");
 }
 
 // No array of more than 2^31 elements is at hand, but the walk over one is.

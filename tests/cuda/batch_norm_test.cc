@@ -105,6 +105,20 @@ TEST(CudaBatchNorm, a_mask_of_nan_lets_the_gradient_through) {
   check_cuda(c);
 }
 
+// Through the statistics, masked, of two terms.
+OpCase grad_data(const std::vector<int64_t>& shape, bool sums) {
+  OpCase c = own(
+      "BatchNormGradData",
+      {random(shape), per_channel(shape, 0.5, 1.5, 2), in_double(per_channel(shape, 0.5, 2, 5)),
+       random(shape, -1, 1, 8), in_double(per_channel(shape, -1, 1, 4)),
+       in_double(per_channel(shape, -1, 1, 6)), in_double(per_channel(shape, -1, 1, 7)),
+       exactly(given(doubles({}, {20}))), per_channel(shape, -1, 1, 3), random(shape, -1, 1, 9)},
+      2);
+  c.float_tolerance = {1e-5, 1e-4};  // sums of rounded numbers
+  c.wanted_outputs = {true, sums};
+  return c;
+}
+
 TEST(CudaBatchNorm, gradient_of_x_in_every_form) {
   for (const auto& shape : kShapes) {
     OpCase c = own(
@@ -133,6 +147,48 @@ TEST(CudaBatchNorm, gradient_of_x_in_every_form) {
       form.inputs[8] = left_out();
       check_cuda(form);
     }
+  }
+}
+
+// Channels around packs of bfloat16 and around warps, cells of one to three axes, rows in one piece
+// and in several.
+const std::vector<std::vector<int64_t>> kChannelsLast = {
+    {1, 1, 2, 3},  {2, 3, 5},      {2, 17, 3, 2},    {3, 8, 4, 1},   {2, 24, 1, 1},
+    {1, 64, 5, 9}, {2, 264, 2, 2}, {2, 16, 2, 2, 3}, {40, 8, 12, 11}};
+
+OpCase with_channels_last(OpCase c) {
+  for (OpInput& input : c.inputs) {
+    const size_t rank = input.value.defined() ? input.value.shape().size() : input.shape.size();
+    if (rank == 1) input = parameter(input);
+  }
+  c.batch = true;
+  c.must_run = {"batch_norm.cuda", "batch_norm.cuda_nhwc"};
+  return c;
+}
+
+TEST(CudaBatchNorm, channels_last_forward) {
+  for (const auto& shape : kChannelsLast) {
+    check_cuda(with_channels_last(own("BatchNormSums", {random(shape)}, 1)));
+    OpCase c = with_channels_last(apply(shape));
+    check_cuda(c);
+    c.attributes["activation"] = std::string("Relu");
+    c.inputs.push_back(random(shape, -1, 1, 7));
+    check_cuda(c);
+  }
+}
+
+TEST(CudaBatchNorm, channels_last_gradients) {
+  for (const auto& shape : kChannelsLast) {
+    OpCase c = with_channels_last(grad_sums(shape));
+    c.float_tolerance = {1e-5, 1e-4};  // sums of rounded numbers
+    check_cuda(c);
+    c.claim += " by what x gives again";
+    c.wanted_outputs = {true, true, false};
+    c.inputs[4] = c.inputs[5] = left_out();
+    c.inputs[6] = parameter(per_channel(shape, 0.5, 1.5, 2));
+    c.inputs[7] = parameter(per_channel(shape, -1, 1, 3));
+    check_cuda(c);
+    for (const bool sums : {true, false}) check_cuda(with_channels_last(grad_data(shape, sums)));
   }
 }
 

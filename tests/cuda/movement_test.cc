@@ -110,6 +110,25 @@ TEST(CudaSlice, steps_back_and_over) {
        .inputs = {random({2, 8, 16}), constant_ints({4}), constant_ints({8}), constant_ints({2})}});
 }
 
+TEST(CudaConcat, along_channels_that_come_last) {
+  for (const int64_t axis : {1, 3}) {
+    check_cuda({.claim = fmt::format("parts along axis {}", axis),
+                .op = "Concat",
+                .inputs = {random({2, axis == 1 ? 1 : 5, 3, 4}), random({2, 5, 3, 4}),
+                           random({2, axis == 1 ? 17 : 5, 3, 4})},
+                .attributes = {{"axis", axis}},
+                .batch = true,
+                .must_run = {"concat.cuda", "concat.cuda_nhwc"}});
+  }
+  check_cuda({.claim = "parts of 3, 1 and 8 channels",
+              .op = "Split",
+              .inputs = {random({2, 12, 3, 2}), constant_ints({3, 1, 8})},
+              .attributes = {{"axis", int64_t{1}}},
+              .num_outputs = 3,
+              .batch = true,
+              .must_run = {"split.cuda", "split.cuda_nhwc"}});
+}
+
 TEST(CudaPad, all_modes_and_signs) {
   const std::vector<Shape> pads = {
       {1, 2, 0, 1}, {0, 0, 0, 0}, {-1, 2, 1, -2}, {2, -1, -1, 3}, {0, 3, 0, 2}};
@@ -164,7 +183,7 @@ TEST(CudaCast, every_pair_of_types) {
   const std::vector<DType> dtypes = {DType::kFloat32, DType::kFloat64, DType::kInt8,
                                      DType::kInt16,   DType::kInt32,   DType::kInt64,
                                      DType::kUint8,   DType::kUint16,  DType::kUint32,
-                                     DType::kUint64,  DType::kBool};
+                                     DType::kUint64,  DType::kBool,    DType::kBFloat16};
   for (const DType from : dtypes) {
     for (const DType to : dtypes) {
       check_cuda({.claim = fmt::format("{} to {}", graph::dtype_name(from), graph::dtype_name(to)),
@@ -176,12 +195,26 @@ TEST(CudaCast, every_pair_of_types) {
   }
 }
 
+TEST(CudaCast, doubles_are_rounded_to_bfloat16_once) {
+  // Each lies just beside the middle of two numbers, where float would put it.
+  const double up = 0x1.01p0 + 0x1p-40, down = 0x1.03p0 - 0x1p-40;
+  check_cuda({.claim = "beside the middle",
+              .op = "Cast",
+              .inputs = {exactly(given(doubles({4}, {up, down, -up, -down})))},
+              .attributes = {{"to", static_cast<int64_t>(DType::kBFloat16)}},
+              .expected = {doubles({4}, {0x1.02p0, 0x1.02p0, -0x1.02p0, -0x1.02p0})},
+              .expected_tolerance = {0, 0},
+              .float_tolerance = {0, 0},
+              .differentiate = std::vector<int>{}});
+}
+
 TEST(CudaCast, half_precision_is_declined_with_a_sentence) {
   const OpCase halves = {.claim = "halves",
                          .op = "Cast",
                          .inputs = {random({3})},
                          .attributes = {{"to", static_cast<int64_t>(DType::kFloat16)}}};
-  EXPECT_EQ(cuda_refusal(halves, "cast.cuda"), "takes float, double, integers and bool only");
+  EXPECT_EQ(cuda_refusal(halves, "cast.cuda"),
+            "takes float, double, bfloat16, integers and bool only");
 }
 
 }  // namespace

@@ -151,6 +151,27 @@ TEST(CudaPool, channels_may_come_last) {
   EXPECT_NE(first.max[0], first.max[1]);
 }
 
+TEST(CudaPool, any_number_of_channels_may_come_last) {
+  for (const int64_t channels : {1, 3, 8, 17}) {
+    for (const char* op : {"MaxPool", "AveragePool"}) {
+      check_cuda({.claim = fmt::format("{} of {} channels", op, channels),
+                  .op = op,
+                  .inputs = {random({2, channels, 5, 6})},
+                  .attributes = {{"kernel_shape", Shape{3, 2}},
+                                 {"strides", Shape{2, 1}},
+                                 {"pads", Shape{1, 0, 1, 1}}},
+                  .batch = true,
+                  .must_run = {"pool.cuda", "pool.cuda_nhwc"}});
+    }
+    for (const char* op : {"GlobalMaxPool", "GlobalAveragePool"}) {
+      OpCase c = over_the_map(op, random({3, channels, 6, 7}));
+      c.batch = true;
+      c.must_run = {"pool.cuda", "pool.cuda_nhwc"};
+      check_cuda(c);
+    }
+  }
+}
+
 TEST(CudaPool, four_spatial_axes_are_declined) {
   const OpCase four = {.claim = "four axes",
                        .op = "MaxPool",

@@ -84,9 +84,28 @@ TEST(CudaReduce, ties_of_an_extremum_share) {
   check_cuda(reduction("ReduceProd", random({5, 7, 3}, 0.5, 1.5), {1}));
 }
 
+TEST(CudaReduce, channels_last) {
+  for (const int64_t channels : {1, 3, 17, 40}) {
+    for (const Ints& axes : {Ints{2, 3}, Ints{1}, Ints{0, 2, 3}, Ints{3}}) {
+      for (const int64_t keep : {1, 0}) {
+        // Rows are whole, or gone.
+        OpCase c = reduction("ReduceMean", random({2, channels, 3, 5}), axes);
+        c.attributes["keepdims"] = keep;
+        c.batch = true;
+        if (keep == 1) c.must_run = {"reduce.cuda", "reduce.cuda_nhwc"};
+        check_cuda(c);
+      }
+    }
+    OpCase extremum = reduction("ReduceMax", random({2, channels, 3, 5}), {2, 3});
+    extremum.batch = true;
+    extremum.must_run = {"reduce.cuda_nhwc"};
+    check_cuda(extremum);
+  }
+}
+
 TEST(CudaReduce, integers_are_declined) {
   const OpCase c = reduction("ReduceSum", exactly(given(ints({2}, {1, 2}))), {0});
-  EXPECT_EQ(cuda_refusal(c, "reduce.cuda"), "takes float and double only");
+  EXPECT_EQ(cuda_refusal(c, "reduce.cuda"), "takes float, double and bfloat16 only");
 }
 
 }  // namespace

@@ -82,6 +82,27 @@ TEST_F(CudaSums, channels_behind_their_cells) {
   }
 }
 
+TEST_F(CudaSums, channels_in_packs) {
+  for (const int64_t rows : {1, 7, 3000}) {
+    for (const int64_t channels : {4, 8, 24, 136}) check(ChannelCells::dense(rows, channels, 1));
+  }
+}
+
+TEST_F(CudaSums, bfloat16_is_added_up_in_double) {
+  for (const int64_t channels : {3, 16}) {
+    // 1 and 1024 ones of 2^-8, which bfloat16 could not add to it.
+    std::vector<uint16_t> x(1025 * channels, 0x3b80);
+    std::fill_n(x.begin(), channels, 0x3f80);
+    const ChannelCells cells = ChannelCells::dense(1025, channels, 1);
+    const DeviceArray<uint16_t> from(stream_.get(), x);
+    const DeviceArray<uint16_t> to(stream_.get(), std::vector<uint16_t>(channels, 0));
+    const cuda::Memory workspace(cuda::sum_workspace(cells));
+    cuda::sum_channels(stream_.get(), DType::kBFloat16, cells, from.data(), 1, Write::kOverwrite,
+                       to.data(), workspace.data());
+    EXPECT_EQ(to.values(), std::vector<uint16_t>(channels, 0x40a0));  // 5
+  }
+}
+
 TEST_F(CudaSums, many_rows_are_cut_into_pieces) {
   check(ChannelCells::dense(20000, 2, 1));
   check(ChannelCells::dense(3000, 1, 9));

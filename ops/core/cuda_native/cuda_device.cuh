@@ -3,12 +3,20 @@
 
 #include <cuda_runtime.h>
 
+#include <cstdint>
 #include <tuple>
 
 namespace sardonyx::ops::cuda {
 
 struct Grid;
 struct StreamHandle;
+
+// The bits of the nearest bfloat16, of two the even one.
+__device__ inline uint16_t bfloat16_bits(float number) {
+  uint16_t bits;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(number));
+  return bits;
+}
 
 // Throws Error naming the kernel when the launch is refused.
 void launch_native(const char* name, const void* kernel, const Grid& grid, StreamHandle* stream,
