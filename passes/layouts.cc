@@ -2,9 +2,9 @@
 // changes are Reorder nodes, or Relabel where the bytes are the same.
 //
 // A node with a kernel for the inner layout gets it, unless a kernel of plain operands is said to
-// be faster; an element-wise node (kSameAll) takes what its first operand has; all others, and
-// everything that crosses a region's border, are plain. The CPU has lanes in blocked regions, CUDA
-// channels last in whole batches.
+// be faster; a node that follows (kSameAll, kChannelsFollow) takes what its first operand has; all
+// others, and everything that crosses a region's border, are plain. The CPU has lanes in blocked
+// regions, CUDA channels last in whole batches.
 #include <map>
 #include <unordered_set>
 
@@ -31,6 +31,7 @@ Wish wish_of(const ops::KernelDef& kernel) {
     case ops::Layouts::kChannelsLast:
       return Wish::kInner;
     case ops::Layouts::kSameAll:
+    case ops::Layouts::kChannelsFollow:
       return Wish::kFollow;
     default:
       return Wish::kPlain;

@@ -63,6 +63,7 @@ const char* layouts_name(ops::Layouts layouts) {
     case ops::Layouts::kLanes:
       return "image lanes";
     case ops::Layouts::kChannelsLast:
+    case ops::Layouts::kChannelsFollow:
       return "channels last";
     case ops::Layouts::kAny:
       return "any";

@@ -60,7 +60,7 @@ void register_activation_cuda(KernelRegistry& kernels) {
     kernels.add(def);
     if (!activation::is_clip(entry.loop)) continue;
     def.name = "activation.cuda_nhwc";
-    def.layouts = Layouts::kChannelsLast;
+    def.layouts = Layouts::kChannelsFollow;
     kernels.add(std::move(def));
   }
   KernelDef integers;

@@ -45,7 +45,7 @@ KernelDef kernel(const char* domain, const char* op, Types types, int in_place_i
 void add_in_both_orders(KernelRegistry& kernels, KernelDef def) {
   kernels.add(def);
   def.name = "arithmetic.cuda_nhwc";
-  def.layouts = Layouts::kChannelsLast;
+  def.layouts = Layouts::kChannelsFollow;
   def.declines.push_back(cuda::unless_full_operands_are_alike());
   kernels.add(std::move(def));
 }

@@ -64,7 +64,7 @@ void add(KernelRegistry& kernels, const char* op, const char* name, Direction di
   };
   kernels.add(def);
   def.name += "_nhwc";
-  def.layouts = Layouts::kChannelsLast;
+  def.layouts = Layouts::kChannelsFollow;
   def.declines.push_back(unless_parts_are_alike());
   kernels.add(std::move(def));
 }

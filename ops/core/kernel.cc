@@ -28,6 +28,7 @@ const char* layouts_sentence(Layouts layouts) {
     case Layouts::kLanes:
       return "takes batch operands in lanes of 16 images only";
     case Layouts::kChannelsLast:
+    case Layouts::kChannelsFollow:
       return "takes batch operands with channels last only";
     case Layouts::kAny:
       break;
@@ -38,7 +39,8 @@ const char* layouts_sentence(Layouts layouts) {
 // The layout that `layouts` wants of some operand, where others are plain.
 bool has_wanted_layout(Layouts layouts, const TensorType& type) {
   if (layouts == Layouts::kLanes) return type.layout.lane_count() == 16;
-  return layouts == Layouts::kChannelsLast && type.layout.channels_last();
+  return type.layout.channels_last() &&
+         (layouts == Layouts::kChannelsLast || layouts == Layouts::kChannelsFollow);
 }
 
 bool same_all(const std::vector<const TensorType*>& types) {

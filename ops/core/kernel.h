@@ -107,9 +107,10 @@ enum class Layouts : uint8_t {
   kSameAll,  // element by element over the stored bytes: any layout, all operands of equal shape
              // and layout (padding lanes are computed too: any garbage is allowed there)
   kLanes,    // every batch-carrying operand has Layout::lanes(16); the rest is plain
-  kChannelsLast,  // every batch-carrying operand with spatial axes has Layout::channels_last; the
-                  // rest is plain
-  kAny,           // the kernel looks at the layouts itself (Reorder)
+  kChannelsLast,    // every batch-carrying operand with spatial axes has Layout::channels_last; the
+                    // rest is plain
+  kChannelsFollow,  // likewise, but it wants them so only where the first one is
+  kAny,             // the kernel looks at the layouts itself (Reorder)
 };
 
 // Preference among kernels that accept: higher first.

@@ -124,7 +124,7 @@ template <AxesOf kAxes>
 void add_in_both_orders(KernelRegistry& kernels, KernelDef def) {
   kernels.add(def);
   def.name = "reduce.cuda_nhwc";
-  def.layouts = Layouts::kChannelsLast;
+  def.layouts = Layouts::kChannelsFollow;
   def.declines.push_back({"takes y with its axes in the order of x only",
                           [of_gradient = def.domain == kDomain](const KernelRequest& request) {
                             const TensorType& y = of_gradient ? request.in[1] : request.out[0];

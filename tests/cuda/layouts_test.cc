@@ -112,6 +112,29 @@ TEST_F(CudaLayouts, tensor_cores_ask_for_channels_last_unless_they_are_first) {
   EXPECT_FALSE(has_reorders(options));
 }
 
+TEST_F(CudaLayouts, additions_follow_and_normalisations_ask) {
+  const PipelineOptions last = channels(ChannelOrder::kLast);
+  const std::string sum = lowered("g (float[N,3,4] x) => (float[N,3,4] y) { y = Add(x, x) }", last);
+  EXPECT_EQ(sum, "y = Add(x, x) # float[N:2,3,4] # arithmetic.cuda\n");
+  EXPECT_EQ(
+      lowered(R"(
+  g (float[N,2,4,4] x) => (float[N,2] y)
+  <float[2,1,1] b = {1, 2}, int64[2] cells = {2, 3}>
+  {
+    s = sardonyx.BatchNormSums(x)
+    p = GlobalAveragePool(x)
+    c = Add(p, b)
+    y = ReduceMean<keepdims = 0>(c, cells)
+  })",
+              last),
+      R"("x@channels_last" = sardonyx.Reorder<to = "channels_last">(x) # float[N:2,2,4,4]@0231 # reorder.cuda
+s = sardonyx.BatchNormSums("x@channels_last") # double[3,2] # batch_norm.cuda_nhwc
+p = GlobalAveragePool("x@channels_last") # float[N:2,2,1,1]@0231 # pool.cuda_nhwc
+c = Add(p, b) # float[N:2,2,1,1]@0231 # arithmetic.cuda_nhwc
+y = ReduceMean<keepdims = 0>(c, cells) # float[N:2,2] # reduce.cuda_nhwc
+)");
+}
+
 TEST_F(CudaLayouts, an_output_is_published_plain_under_its_name) {
   const std::string text = lowered(R"(
   g (float[N,2,4,4] x) => (float[N,2,4,4] y)
