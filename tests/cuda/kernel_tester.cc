@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <set>
 
@@ -85,6 +86,33 @@ bool of_a_library(const ops::KernelDef& kernel) {
   return kernel.name.find(".cudnn") != std::string::npos || kernel.name.ends_with(".cublas");
 }
 
+// What a result may be off: a tolerance, and a share of the largest number that was stored on the
+// way.
+struct Allowed {
+  Tolerance tolerance;
+  double of_largest = 0;
+
+  Tolerance around(std::initializer_list<Tensor> stored) const {
+    double largest = 0;
+    for (const Tensor& tensor : stored) {
+      if (!tensor.defined()) continue;
+      for (const double number : tensor.to_doubles()) {
+        if (std::isfinite(number)) largest = std::max(largest, std::abs(number));
+      }
+    }
+    return {tolerance.rtol, tolerance.atol + of_largest * largest};
+  }
+};
+
+// Products of bfloat16 may be stored before a bias, a third operand or an accumulator is added.
+Allowed allowed_for(const ops::KernelDef& kernel, const ops::KernelRequest& request,
+                    Tolerance tolerance) {
+  if (request.math == ops::ProductMath::kTf32) return {{0x1p-10, 0}, 0x1p-10};
+  const bool product = kernel.name.starts_with("conv.") || kernel.name.starts_with("gemm.");
+  const bool narrow = !request.in.empty() && request.in[0].dtype == DType::kBFloat16;
+  return {tolerance, product && narrow ? 0x1p-8 : 0};
+}
+
 // One kernel on one request.
 class Trial {
  public:
@@ -93,7 +121,7 @@ class Trial {
       : kernel_(kernel),
         request_(request),
         want_(want),
-        tolerance_(tolerance),
+        allowed_(allowed_for(kernel, request, tolerance)),
         made_(kernel.create(request)) {
     for (size_t i = 0; i < inputs.size(); ++i) {
       const bool there = request.has_in(static_cast<int>(i));
@@ -139,7 +167,7 @@ class Trial {
     const std::vector<Tensor> got = run_once(options);
     for (size_t i = 0; i < want.size(); ++i) {
       if (!want[i].defined() || !got[i].defined()) continue;
-      if (const auto d = difference(got[i], want[i], tolerance_)) {
+      if (const auto d = difference(got[i], want[i], allowed_.around({want[i], options.start}))) {
         faults_.push_back(fmt::format("output {} {}", i, *d));
       }
     }
@@ -236,7 +264,7 @@ class Trial {
   const ops::KernelRequest& request_;
   std::vector<Tensor> inputs_;
   const std::vector<Tensor>& want_;
-  Tolerance tolerance_;
+  Allowed allowed_;
   std::unique_ptr<ops::Kernel> made_;
   std::vector<std::string> faults_;
 };
@@ -268,21 +296,29 @@ class Kernels {
                                   const std::vector<Tensor>& want, Tolerance tolerance,
                                   std::set<std::string>& ran) const {
     std::vector<std::string> faults;
-    for (const ops::KernelDef* kernel : found()) {
-      if (ops::declines(*kernel, request_)) continue;
-      ran.insert(kernel->name);
+    const auto try_kernel = [&](const ops::KernelDef& kernel, const ops::KernelRequest& request,
+                                const char* manner) {
       const auto add = [&](const std::string& fault) {
-        faults.push_back(
-            fmt::format("{} of {} {}: {}", kernel->name, node_.op,
-                        request_.in.empty() ? request_.out[0].str() : request_.in[0].str(), fault));
+        faults.push_back(fmt::format(
+            "{} of {} {}{}: {}", kernel.name, node_.op,
+            request.in.empty() ? request.out[0].str() : request.in[0].str(), manner, fault));
       };
       try {
-        Trial trial(*kernel, request_, inputs, want, tolerance);
+        Trial trial(kernel, request, inputs, want, tolerance);
         for (const std::string& fault : trial.faults()) add(fault);
       } catch (const std::exception& error) {
         add(fmt::format("throws {}", error.what()));
         recover();
       }
+    };
+    for (const ops::KernelDef* kernel : found()) {
+      if (ops::declines(*kernel, request_)) continue;
+      ran.insert(kernel->name);
+      try_kernel(*kernel, request_, "");
+      if (!of_a_library(*kernel) || request_.in.at(0).dtype != DType::kFloat32) continue;
+      ops::KernelRequest tf32 = request_;
+      tf32.math = ops::ProductMath::kTf32;
+      try_kernel(*kernel, tf32, " as TF32");
     }
     return faults;
   }

@@ -5,9 +5,9 @@
 //
 // runs every CUDA kernel that takes the case, with float, double and bfloat16, alone and with other
 // numbers of rows, in place, accumulating, with operands that begin off a pack, outputs full of
-// garbage and guard bytes around everything; where `batch`, with channels last, too; then those of
-// the nodes that the gradient rule writes. In this executable check_op does the same, but that no
-// kernel need take the case.
+// garbage and guard bytes around everything; where `batch`, with channels last, too; libraries
+// multiply as TF32, too; then those of the nodes that the gradient rule writes. In this executable
+// check_op does the same, but that no kernel need take the case.
 #pragma once
 
 #include <string>
