@@ -76,6 +76,25 @@ TEST_F(CudaTraining, tf32_rounds_products_only) {
   EXPECT_GT(std::abs(tf32 - as_stored), 0x1p-22 * as_stored);
 }
 
+TEST_F(CudaTraining, bfloat16_between_products_stays_near_float32_and_the_states_are_float32) {
+  models::ResNet options;
+  options.image = image(3, 16);
+  options.width = 8;
+  for (const auto& [model, sample] :
+       {std::pair(model_of(*models::lenet(image(1, 16))), std::vector<int64_t>{1, 16, 16}),
+        std::pair(model_of(*models::resnet(options)), std::vector<int64_t>{3, 16, 16})}) {
+    Setting setting{{"cuda:0"}, {{4, 3}}, DType::kFloat32, 2};
+    const Trained wide = train(model, sample, setting);
+    setting.precision = passes::Precision::kBFloat16;
+    const Trained narrow = train(model, sample, setting);
+    for (size_t i = 0; i < wide.losses.size(); ++i) {
+      EXPECT_NEAR(narrow.losses[i], wide.losses[i], 0x1p-5 * wide.losses[i]) << i;
+      EXPECT_NE(narrow.losses[i], wide.losses[i]) << i;
+    }
+    for (const Tensor& state : narrow.states) EXPECT_NE(state.dtype(), DType::kBFloat16);
+  }
+}
+
 TEST_F(CudaTraining, whatever_order_the_streams_run_in) {
   const auto lenet = model_of(*models::lenet(image(1, 16)));
   for (const char* second : {"cuda:0", "cuda:1"}) {
