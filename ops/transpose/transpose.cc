@@ -86,7 +86,7 @@ void register_transpose(OpRegistry& ops) {
   op.inputs = {{"data"}};
   op.outputs = {{"transposed"}};
   op.attributes = {{"perm", "ints, default the axes reversed: axis of the input for each axis"},
-                   {"swap_last", "int: 1 exchanges the last two axes", Writer::kRules}};
+                   {"swap_last", "int, private: 1 exchanges the last two axes", Writer::kRules}};
   op.infer = infer_transpose;
   op.gradient = gradient(transpose_gradient);
   op.batch = transpose_role;

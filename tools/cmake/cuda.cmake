@@ -62,8 +62,8 @@ enable_language(CUDA)
 # What CMake 3.25 doesn't know of nvcc.
 set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
 set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION -std=c++20)
-# nvcc has every file of kernels register itself before main(). Here they wait in a list of their own until the first
-# of them is launched (ops/core/cuda_native/runtime.cc), so that a run on the CPU starts as fast as without them.
+# nvcc has every file of kernels register itself before main(). Here they wait in a list of their own until a device
+# is asked for (ops/core/cuda_native/runtime.cc), so that a run on the CPU starts as fast as without them.
 if(CMAKE_OBJCOPY)
   list(APPEND CMAKE_CUDA_COMPILE_OBJECT
        "${CMAKE_OBJCOPY} --rename-section .init_array=sardonyx_device_code <OBJECT>")

@@ -3,6 +3,7 @@
 #include <cuda_runtime_api.h>
 
 #include <atomic>
+#include <cstdlib>
 #include <string_view>
 
 #include "graph/support/error.h"
@@ -35,7 +36,22 @@ std::string version_text(int version) {
   return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
 }
 
+// Before the first call of CUDA. A kernel that is loaded at its first launch, as CUDA does by
+// itself, may wait for the whole device then; and a sum of NCCL may spin there for a rank which
+// waits for this one. So all are loaded when a device is entered. The user's own setting stands.
+void make_kernels_known() {
+  [[maybe_unused]] static const bool known = [] {
+    setenv("CUDA_MODULE_LOADING", "EAGER", 0);
+    for (const Registration* file = __start_sardonyx_device_code;
+         file != __stop_sardonyx_device_code; ++file) {
+      (*file)();
+    }
+    return true;
+  }();
+}
+
 std::string find_out_why_unavailable() {
+  make_kernels_known();
   int devices = 0;
   const cudaError_t status = cudaGetDeviceCount(&devices);
   if (status == cudaSuccess && devices > 0) return "";
@@ -228,21 +244,9 @@ void fill_zero(Stream stream, void* device, size_t bytes) {
              bytes);
 }
 
-namespace {
-
-bool register_kernels() {
-  for (const Registration* file = __start_sardonyx_device_code; file != __stop_sardonyx_device_code;
-       ++file) {
-    (*file)();
-  }
-  return true;
-}
-
-}  // namespace
-
 void launch_native(const char* name, const void* kernel, const Grid& grid, StreamHandle* stream,
                    void** arguments) {
-  [[maybe_unused]] static const bool registered = register_kernels();
+  make_kernels_known();
   CUDA_CHECK(cudaLaunchKernel(kernel, dim3(grid.x, grid.y), dim3(grid.threads), arguments, 0,
                               native(stream)),
              "launching {} with {} x {} blocks of {} threads", name, grid.x, grid.y, grid.threads);
