@@ -110,6 +110,13 @@ void Replicas::run(const char* doing, ops::FunctionRef<void(int, const Links&)> 
   if (failure != nullptr) std::rethrow_exception(failure);
 }
 
+void Replicas::join() {
+  if (linked_.links.empty()) return;
+  run("joining", [&](int replica, const Links&) {
+    if (DeviceLink* link = linked_.links[static_cast<size_t>(replica)].get()) link->join();
+  });
+}
+
 Links Replicas::links_of(int replica) {
   ops::DeviceCommunicator* device = linked_.links[static_cast<size_t>(replica)].get();
   if (device != nullptr) return {nullptr, device};

@@ -52,6 +52,9 @@ class Replicas {
   // Error gains the line "while DOING replica R", as in "while running replica 1".
   void run(const char* doing, ops::FunctionRef<void(int, const Links&)> body);
 
+  // Lets those on CUDA devices take what their sums will need of them.
+  void join();
+
   // Whether the run that failed last had given all its work to a device when a sum broke off there:
   // the states may have changed by anything.
   bool in_doubt() const { return in_doubt_; }

@@ -164,6 +164,7 @@ std::unique_ptr<Session::Loaded> Session::load(const PlanKey& key, passes::PassC
   const int place = key.place;
   std::unique_ptr<Loaded> made = make_plan(key, std::move(context), states);
   Loaded& loaded = *made;
+  if (key.kind == Kind::kTrain) replicas_->join();  // takes memory that isn't there for plans
   require_room(place, *loaded.plan, states.bytes());
   loaded.executors.resize(static_cast<size_t>(replicas()));
   const auto& entries = states.entries();

@@ -118,11 +118,18 @@ class NcclLink final : public DeviceLink {
   int rank() const override { return meeting_.rank(); }
   int size() const override { return meeting_.size(); }
 
-  void start_sum(void* data, size_t count, graph::DType dtype, graph::DType wire,
-                 cuda::Stream compute) override {
+  void join() override {
+    device_.enter();
     guarded([&] {
       if (failure_ != nullptr) std::rethrow_exception(failure_);
       if (nccl_ == nullptr) join_nccl();
+    });
+  }
+
+  void start_sum(void* data, size_t count, graph::DType dtype, graph::DType wire,
+                 cuda::Stream compute) override {
+    join();
+    guarded([&] {
       nccl_->start_sum(data, count, dtype, wire, compute);
       const Facts facts = {static_cast<double>(count), static_cast<double>(dtype),
                            static_cast<double>(wire)};
@@ -148,9 +155,9 @@ class NcclLink final : public DeviceLink {
   }
 
   void finish() override {
-    guarded([&] {
-      if (nccl_ != nullptr) nccl_->finish();
-    });
+    if (nccl_ == nullptr) return;
+    device_.enter();
+    guarded([&] { nccl_->finish(); });
   }
 
   void abort() noexcept override { leave_nccl(); }

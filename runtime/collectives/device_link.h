@@ -11,6 +11,9 @@ namespace sardonyx::runtime {
 
 class DeviceLink : public ops::DeviceCommunicator {
  public:
+  // Takes of the device what sums will need, so that the first one takes nothing more. On the
+  // threads of all ranks alike, as a sum; again after a run that failed.
+  virtual void join() {}
   // Returns when nothing that is still to come on the device can fail for another rank's fault.
   // Throws Error as wait() does. On the thread of the rank, behind its last wait().
   virtual void finish() {}

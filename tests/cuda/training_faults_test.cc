@@ -70,12 +70,12 @@ TEST_F(CudaTrainingFaults,
   const Setting setting{{"cuda:0", "cuda:1"}, {{3}, {2}}};  // one bucket
   Session session(lenet, options_of(setting));
   const Batch batch = batch_of({1, 16, 16}, 5, 1);
+  host_cuda::plant({.broken_rank = 0, .reason = "no route"});  // of communicators made from now on
   session.prepare_training({setting.cut});
   std::vector<std::pair<std::string, Tensor>> good;
   for (const SavedState& state : session.saved_states()) {
     good.emplace_back(state.name, session.state(state.name));
   }
-  host_cuda::plant({.broken_rank = 0, .reason = "no route"});
   const std::string error = error_of_step(session, batch, setting.cut);
   EXPECT_TRUE(error.starts_with("NCCL: unhandled cuda error, in rank 0 of 2: no route")) << error;
   host_cuda::plant({});

@@ -3,6 +3,7 @@
 
 #include <nccl.h>
 
+#include <cstdlib>
 #include <cstring>
 
 #include "graph/support/error.h"
@@ -27,6 +28,9 @@ struct Library {
   decltype(&ncclCommGetAsyncError) async_error = file.symbol("ncclCommGetAsyncError");
   decltype(&ncclCommAbort) abort = file.symbol("ncclCommAbort");
   decltype(&ncclAllReduce) all_reduce = file.symbol("ncclAllReduce");
+
+  // All buffers when ranks come together, not in their first sum; where the user hasn't said so.
+  Library() { setenv("NCCL_RUNTIME_CONNECT", "0", /*overwrite=*/0); }
 
   static const Library& get() {
     static const Library library;

@@ -141,6 +141,7 @@ class HostCommunicator final : public Communicator {
         faults_(host_cuda::machine().nccl),
         room_(Rooms::get().open(id, size)) {
     CHECK(rank >= 0 && rank < size);
+    host_cuda::count_allocation();  // the library's buffers
     if (faults_.absent_rank != rank) room_->enter(rank, device_);
   }
   ~HostCommunicator() override { abort(); }
