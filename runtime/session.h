@@ -53,6 +53,13 @@ struct Batch {
 // Sizes of the micro-batches, per replica. Their sum is the number of rows of the batch.
 using Cut = std::vector<std::vector<int64_t>>;
 
+// What a step is given.
+struct StepInput {
+  Batch batch;
+  Cut cut;
+  double lr = 0;
+};
+
 struct StepResult {
   double loss_sum = 0;
   double weight = 0;     // what the mean divides by
@@ -149,6 +156,11 @@ class Session {
   // restore().
   StepResult train_step(const Batch& batch, const Cut& cut, double lr,
                         NonFinite non_finite = NonFinite::kStop);
+  // The same. `next` is what the step behind it will be called with, if that is known: devices with
+  // memory of their own copy it while this step computes. It must stay as it is until then; when
+  // another one comes instead, nothing is lost but the copy.
+  StepResult train_step(const std::shared_ptr<const StepInput>& input, NonFinite non_finite,
+                        const std::shared_ptr<const StepInput>& next);
   // Steps done; the next train_step is number steps() + 1.
   int64_t steps() const { return step_; }
 
@@ -228,6 +240,7 @@ class Session {
   struct Run {
     Loaded* loaded = nullptr;
     int64_t first_row = 0, rows = 0;
+    uint64_t staged = 0;  // RunArguments::staged
   };
   struct Fed;
   const Loaded& largest_training() const;
@@ -273,6 +286,8 @@ class Session {
   Fed feed(const Run& run, const Batch& batch, double lr) const;
   void execute(const Run& run, int replica, const Links& links, const Batch& batch,
                double lr) const;
+  std::vector<Run> first_runs(const StepInput& next) const;
+  void stage(const Run& run, int replica, const StepInput& next) const noexcept;
   void note_split() noexcept;
   void check_replicas_agree() const;
   void check_step_began_finite(const StepResult& result) const;
@@ -301,7 +316,9 @@ class Session {
   passes::Mode forward_mode_ = passes::Mode::kEval;
   std::vector<std::string> notices_;
   int64_t step_ = 0;
-  bool was_set_ = false;  // by set_state
+  bool was_set_ = false;                     // by set_state
+  std::shared_ptr<const StepInput> staged_;  // that devices have begun to copy
+  uint64_t stagings_ = 0;                    // so many have been, the last is this one
   Recorder* recorder_ = nullptr;
   std::string split_;  // how the replicas differ since a step failed halfway; "": they don't
 };

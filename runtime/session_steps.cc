@@ -1,7 +1,9 @@
 // What runs: training steps and evaluations on all replicas, forward passes and gradients on the
 // first one.
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <numeric>
 
 #include "graph/support/error.h"
 #include "runtime/data/batch_cut.h"
@@ -37,6 +39,7 @@ Tensor borrowed_rows(const Tensor& tensor, int64_t first, int64_t count) {
 Session::Fed Session::feed(const Run& run, const Batch& batch, double lr) const {
   const passes::PassContext& context = run.loaded->context;
   Fed fed;
+  fed.arguments.staged = run.staged;
   fed.arguments.seed = options_.seed;
   fed.arguments.step = static_cast<uint64_t>(step_);
   fed.arguments.first_sample = run.first_row;
@@ -128,9 +131,23 @@ int64_t any_rows(const Cut& cut) {
   throw Error("a step needs at least one sample, the cut has none");
 }
 
-double scalar(const Executor& executor, const std::string& name) {
-  const int i = name.empty() ? -1 : executor.plan().output_index(name);
-  return i < 0 ? 0.0 : executor.output(i).as_double(0);
+// Outputs of one element, by name; 0 for those that the plan doesn't have.
+template <class... Names>
+std::array<double, sizeof...(Names)> scalars(const Executor& executor, const Names&... names) {
+  std::vector<int> which;
+  std::array<bool, sizeof...(Names)> there = {};
+  size_t position = 0;
+  for (const std::string* name : {&names...}) {
+    const int i = name->empty() ? -1 : executor.plan().output_index(*name);
+    if (i >= 0) which.push_back(i);
+    there[position++] = i >= 0;
+  }
+  const std::vector<Tensor> read = executor.outputs(which);
+  std::array<double, sizeof...(Names)> values = {};
+  for (size_t i = 0, next = 0; i < values.size(); ++i) {
+    if (there[i]) values[i] = read[next++].as_double(0);
+  }
+  return values;
 }
 
 }  // namespace
@@ -235,8 +252,52 @@ void Session::prepare_training(const std::vector<Cut>& cuts) {
   for (const Cut& cut : cuts) runs_of(cut);
 }
 
+// The first micro-batch of each replica in a step to come; the others are copied while it computes.
+// Without a plan where there is nothing to copy or the plan isn't made yet. An input that its own
+// step will refuse is none.
+std::vector<Session::Run> Session::first_runs(const StepInput& next) const {
+  std::vector<Run> runs(static_cast<size_t>(replicas()));
+  try {
+    const Cut cut = checked(next.cut);
+    if (rows_in(cut) != rows_of(next.batch)) return runs;
+    const std::vector<std::vector<PlanKey>> keys = keys_of(cut);
+    int64_t row = 0;
+    for (size_t r = 0; r < cut.size(); ++r) {
+      const auto plan = plans_.find(keys[r].front());
+      const bool copies = replicas_->device(static_cast<int>(r)).device() != ops::Device::kCpu;
+      if (copies && !cut[r].empty() && plan != plans_.end() && plan->second != nullptr) {
+        runs[r] = {plan->second.get(), row, cut[r].front()};
+      }
+      for (const int64_t rows : cut[r]) row += rows;
+    }
+  } catch (const Error&) {
+    runs.assign(runs.size(), {});
+  }
+  return runs;
+}
+
+// An input that can't be fed is told by its own step, a lost device by whoever asks it next.
+void Session::stage(const Run& run, int replica, const StepInput& next) const noexcept {
+  if (run.loaded == nullptr) return;
+  try {
+    const Fed fed = feed(run, next.batch, next.lr);
+    run.loaded->executors[static_cast<size_t>(replica)]->stage(fed.arguments);
+  } catch (const std::exception&) {
+    // Nothing is staged then.
+  }
+}
+
 StepResult Session::train_step(const Batch& batch, const Cut& cut, double lr,
                                NonFinite non_finite) {
+  return train_step(std::make_shared<const StepInput>(StepInput{batch, cut, lr}), non_finite,
+                    nullptr);
+}
+
+StepResult Session::train_step(const std::shared_ptr<const StepInput>& input, NonFinite non_finite,
+                               const std::shared_ptr<const StepInput>& next) {
+  const Batch& batch = input->batch;
+  const Cut& cut = input->cut;
+  const double lr = input->lr;
   if (!(lr >= 0) || !std::isfinite(lr)) {
     throw Error("the learning rate is {}, expected a number that is not negative", lr);
   }
@@ -245,29 +306,36 @@ StepResult Session::train_step(const Batch& batch, const Cut& cut, double lr,
   if (total != rows_of(batch)) {
     throw Error("the micro-batches have {} rows in all, the batch has {}", total, rows_of(batch));
   }
-  const std::vector<std::vector<Run>> runs = runs_of(cut);
+  std::vector<std::vector<Run>> runs = runs_of(cut);
+  for (auto& of_replica : runs) of_replica.front().staged = staged_ == input ? stagings_ : 0;
+  staged_ = next;
+  std::vector<Run> ahead(runs.size());
+  if (next != nullptr) {
+    ahead = first_runs(*next);
+    ++stagings_;
+    for (Run& run : ahead) run.staged = stagings_;
+  }
   try {
     const ScopedSpan span(recorder_, kLoopTrack, {Span::What::kTrainStep, step_ + 1, total});
     replicas_->run("running", [&](int replica, const Links& links) {
       for (const Run& run : runs[static_cast<size_t>(replica)]) {
         execute(run, replica, links, batch, lr);
       }
+      if (next != nullptr) stage(ahead[static_cast<size_t>(replica)], replica, *next);
     });
   } catch (...) {
     note_split();
     throw;
   }
   const Loaded& last = *runs[0].back().loaded;
-  const auto read = [&](const std::string& name) { return scalar(*last.executors[0], name); };
-  StepResult result;
-  result.loss_sum = read(last.context.loss_sum);
-  result.weight = read(last.context.loss_weight);
-  result.correct = read(last.context.correct);
-  result.grad_norm = read(last.context.grad_norm);
-  result.rows = total;
+  const passes::PassContext& names = last.context;
+  const auto [loss_sum, weight, correct, grad_norm, grad_scale] =
+      scalars(*last.executors[0], names.loss_sum, names.loss_weight, names.correct, names.grad_norm,
+              names.grad_scale);
+  StepResult result{loss_sum, weight, correct, grad_norm, total};
   const bool mean = options_.pipeline.loss.mean;
   result.loss = !mean ? result.loss_sum : result.weight > 0 ? result.loss_sum / result.weight : 0.0;
-  result.skipped = std::isnan(read(last.context.grad_scale));
+  result.skipped = std::isnan(grad_scale);
   if (result.skipped) check_step_began_finite(result);
   if (result.skipped && non_finite == NonFinite::kStop) report_non_finite(batch, runs, result);
   ++step_;
@@ -320,11 +388,11 @@ EvalResult Session::evaluate(const Batch& batch, int64_t chunk) {
          i += static_cast<size_t>(replicas())) {
       execute(runs[i], replica, {}, batch, 0.0);
       const Loaded& loaded = *runs[i].loaded;
-      const Executor& executor = *loaded.executors[static_cast<size_t>(replica)];
-      parts[i].loss_sum = scalar(executor, loaded.context.loss_sum);
-      parts[i].weight = scalar(executor, loaded.context.loss_weight);
-      parts[i].correct = scalar(executor, loaded.context.correct);
-      parts[i].correct_top5 = scalar(executor, loaded.context.correct_top5);
+      const passes::PassContext& names = loaded.context;
+      const auto [loss_sum, weight, correct, correct_top5] =
+          scalars(*loaded.executors[static_cast<size_t>(replica)], names.loss_sum,
+                  names.loss_weight, names.correct, names.correct_top5);
+      parts[i] = {loss_sum, weight, correct, correct_top5};
     }
   });
   for (const EvalResult& part : parts) result.add_sums(part);
@@ -344,10 +412,12 @@ std::vector<std::pair<std::string, Tensor>> Session::forward(const Batch& batch,
   const char* extra = mode == passes::Mode::kTrain ? "train" : "";
   Loaded& loaded = plan_for({Kind::kForward, MicroBatch::kOnly, rows, extra, 0});
   execute({&loaded, 0, rows}, 0, {}, batch, 0.0);
+  std::vector<int> all(loaded.plan->outputs.size());
+  std::iota(all.begin(), all.end(), 0);
+  std::vector<Tensor> values = loaded.executors[0]->outputs(all);
   std::vector<std::pair<std::string, Tensor>> outputs;
-  for (size_t i = 0; i < loaded.plan->outputs.size(); ++i) {
-    outputs.emplace_back(loaded.plan->outputs[i].name,
-                         loaded.executors[0]->output(static_cast<int>(i)));
+  for (size_t i = 0; i < values.size(); ++i) {
+    outputs.emplace_back(loaded.plan->outputs[i].name, std::move(values[i]));
   }
   return outputs;
 }

@@ -177,6 +177,7 @@ bool Trainer::wants_evaluation(int64_t epoch) const {
 RunSummary Trainer::run(const std::vector<TrainListener*>& listeners,
                         const std::function<bool()>& stop) {
   listeners_ = listeners;
+  next_ = nullptr;
   PrefetchOptions ahead;
   ahead.batches = std::max<int64_t>(info_.total_steps - state_.step, 0);
   Prefetcher prefetcher(data_.train,
@@ -217,7 +218,7 @@ bool Trainer::train_epoch(int64_t epoch, Prefetcher& prefetcher,
   for (bool more = true; more;) {
     const LoadedBatch* loaded = next_batch(prefetcher);
     CHECK(loaded != nullptr, "the loader ended before step {}", state_.step + 1);
-    StepRecord record = step(*loaded);
+    StepRecord record = step(*loaded, prefetcher.peek());
     record.epoch = epoch;
     tell([&](TrainListener& listener) { listener.step(record); });
     more = !loaded->last_of_epoch && state_.step < info_.total_steps;
@@ -239,10 +240,15 @@ void Trainer::border() {
   last_ += Clock::now() - before;
 }
 
-StepResult Trainer::take_step(const LoadedBatch& loaded, double lr) {
+std::shared_ptr<const StepInput> Trainer::input_of(const LoadedBatch& loaded, int64_t step) const {
+  return std::make_shared<const StepInput>(StepInput{
+      session_batch(feed_, *data_.train, loaded), cut_batch(loaded.slice.count, options_.batch.cut),
+      options_.schedule.rate(options_.lr, step)});
+}
+
+StepResult Trainer::take_step(const std::shared_ptr<const StepInput>& input) {
   const auto step = [&](NonFinite non_finite) {
-    return session_.train_step(session_batch(feed_, *data_.train, loaded),
-                               cut_batch(loaded.slice.count, options_.batch.cut), lr, non_finite);
+    return session_.train_step(input, non_finite, next_);
   };
   if (state_.skipped_in_row < options_.most_skips) return step(NonFinite::kSkip);
   if (state_.skipped_in_row == 0) return step(NonFinite::kStop);
@@ -254,10 +260,12 @@ StepResult Trainer::take_step(const LoadedBatch& loaded, double lr) {
       [&] { return step(NonFinite::kStop); });
 }
 
-StepRecord Trainer::step(const LoadedBatch& loaded) {
+StepRecord Trainer::step(const LoadedBatch& loaded, const LoadedBatch* upcoming) {
   EpochSums& sums = state_.sums;
-  const double lr = options_.schedule.rate(options_.lr, state_.step);
-  const StepResult result = take_step(loaded, lr);
+  const auto input = next_ != nullptr ? next_ : input_of(loaded, state_.step);
+  next_ = upcoming != nullptr ? input_of(*upcoming, state_.step + 1) : nullptr;
+  const double lr = input->lr;
+  const StepResult result = take_step(input);
   const Clock::time_point now = Clock::now();
   const double seconds = seconds_between(last_, now);
   last_ = now;

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -65,8 +66,10 @@ class Trainer {
   SamplerOptions sampler_options() const;
   bool train_epoch(int64_t epoch, Prefetcher& prefetcher, const std::function<bool()>& stop);
   const LoadedBatch* next_batch(Prefetcher& prefetcher) const;
-  StepRecord step(const LoadedBatch& loaded);
-  StepResult take_step(const LoadedBatch& loaded, double lr);
+  std::shared_ptr<const StepInput> input_of(const LoadedBatch& loaded, int64_t step) const;
+  // `upcoming`: of the step behind, null when it isn't there yet.
+  StepRecord step(const LoadedBatch& loaded, const LoadedBatch* upcoming);
+  StepResult take_step(const std::shared_ptr<const StepInput>& input);
   void close_epoch(int64_t epoch, RunSummary& summary);
   EpochRecord epoch_record(int64_t epoch);
   void border();
@@ -85,6 +88,7 @@ class Trainer {
   RunInfo info_;
   std::vector<TrainListener*> listeners_;
   RunState state_;
+  std::shared_ptr<const StepInput> next_;       // that the session was told; null: none
   std::chrono::steady_clock::time_point last_;  // end of the last step
 };
 

@@ -84,7 +84,9 @@ class Bench {
     once.batches = 1;
     loader_ = std::make_unique<runtime::Prefetcher>(
         data.train, runtime::Sampler(data.train->size(), {setup_.batch}), once);
-    batch_ = runtime::session_batch(feed_, *data.train, *loader_->next());
+    input_ = std::make_shared<const runtime::StepInput>(
+        runtime::StepInput{runtime::session_batch(feed_, *data.train, *loader_->next()), cut_,
+                           runtime::learning_rate(flags.shared)});
     for (const std::string& line : session_->notices()) support::notice("{}", line);
   }
 
@@ -104,7 +106,8 @@ class Bench {
 
   runtime::TuningGain gain() { return session_->tuning_gain(cut_); }
 
-  void step() { session_->train_step(batch_, cut_, runtime::learning_rate(flags_.shared)); }
+  // As the trainer does, which knows the next batch while a step runs.
+  void step() { session_->train_step(input_, runtime::NonFinite::kStop, input_); }
 
   double seconds_per_step() {
     const Clock::time_point start = Clock::now();
@@ -168,8 +171,8 @@ class Bench {
   runtime::Feed feed_;
   runtime::BatchSetup setup_;
   runtime::Cut cut_;
-  std::unique_ptr<runtime::Prefetcher> loader_;  // owns the rows of batch_
-  runtime::Batch batch_;
+  std::unique_ptr<runtime::Prefetcher> loader_;  // owns the rows of input_
+  std::shared_ptr<const runtime::StepInput> input_;
 };
 
 Json record(Bench& bench, double step_seconds, double startup) {

@@ -164,6 +164,13 @@ void Prefetcher::add_thread() {
   }
 }
 
+const LoadedBatch* Prefetcher::peek() {
+  const std::lock_guard lock(mutex_);
+  if (filled_ <= taken_) return nullptr;
+  const Slot& slot = slot_of(taken_);
+  return slot.error ? nullptr : &slot.buffer.batch();
+}
+
 const LoadedBatch* Prefetcher::next() {
   if (threads_.empty()) return fill_now();
   std::unique_lock lock(mutex_);

@@ -41,6 +41,9 @@ class Prefetcher {
   // The next batch, valid until the next call; nullptr after the last one. Rethrows what the loader
   // threw.
   const LoadedBatch* next();
+  // What next() will return, if it is there already; both stay until then. Never waits, and leaves
+  // what the loader threw to next().
+  const LoadedBatch* peek();
   int threads() const { return static_cast<int>(threads_.size()); }
 
  private:

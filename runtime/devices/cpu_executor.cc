@@ -152,12 +152,14 @@ std::byte* CpuExecutor::local_memory(const Region& region, int thread) const {
   return device_.arena() + region.local_offset + static_cast<size_t>(thread) * region.local_bytes;
 }
 
-graph::Tensor CpuExecutor::output(int i) const {
-  const passes::PlanOutput& output = plan_.outputs.at(i);
-  graph::Tensor tensor(output.type.dtype, output.type.shape());
-  const auto bytes = tensor.mutable_bytes();
-  if (!bytes.empty()) std::memcpy(bytes.data(), address(output.location, 0, nullptr), bytes.size());
-  return tensor;
+std::vector<graph::Tensor> CpuExecutor::outputs(const std::vector<int>& which) const {
+  std::vector<graph::Tensor> tensors;
+  for (const int i : which) {
+    const passes::PlanOutput& output = plan_.outputs.at(i);
+    const auto bytes = tensors.emplace_back(output.type.dtype, output.type.shape()).mutable_bytes();
+    copy_bytes(bytes.data(), address(output.location, 0, nullptr), bytes.size());
+  }
+  return tensors;
 }
 
 }  // namespace sardonyx::runtime

@@ -16,7 +16,7 @@ class CpuExecutor final : public Executor {
 
   const passes::Plan& plan() const override { return plan_; }
   void run(const RunArguments& arguments) override;
-  graph::Tensor output(int i) const override;
+  std::vector<graph::Tensor> outputs(const std::vector<int>& which) const override;
   void set_observer(Observer observer) override { observer_ = std::move(observer); }
 
  private:

@@ -118,14 +118,31 @@ void CudaDevice::upload(void* device, const void* host, size_t bytes) {
 }
 
 void CudaDevice::download(void* host, const void* device, size_t bytes) const {
+  download({{host, device, bytes}});
+}
+
+void CudaDevice::download(const std::vector<Download>& all) const {
   enter();
-  for (size_t at = 0; at < bytes; at += staging_.size()) {
-    const size_t piece = std::min(bytes - at, staging_.size());
-    cuda::copy_to_host(compute(), staging_.data(), static_cast<const std::byte*>(device) + at,
-                       piece);
+  std::vector<Download> under_way;  // from pinned memory to where they belong
+  size_t used = 0;
+  const auto finish = [&] {
+    if (used == 0) return;
     synchronize();
-    copy_bytes(static_cast<std::byte*>(host) + at, staging_.data(), piece);
+    for (const auto& [host, staged, bytes] : under_way) copy_bytes(host, staged, bytes);
+    under_way.clear();
+    used = 0;
+  };
+  for (const auto& [host, device, bytes] : all) {
+    for (size_t at = 0, piece = 0; at < bytes; at += piece) {
+      if (used == staging_.size()) finish();
+      piece = std::min(bytes - at, staging_.size() - used);
+      std::byte* staged = staging_.data() + used;
+      cuda::copy_to_host(compute(), staged, static_cast<const std::byte*>(device) + at, piece);
+      under_way.push_back({static_cast<std::byte*>(host) + at, staged, piece});
+      used += piece;
+    }
   }
+  finish();
 }
 
 void CudaDevice::write_state(size_t offset, const void* host, size_t bytes) {

@@ -64,6 +64,13 @@ class CudaDevice final : public Device {
   // when the bytes are there.
   void upload(void* device, const void* host, size_t bytes);
   void download(void* host, const void* device, size_t bytes) const;
+  struct Download {
+    void* host;
+    const void* device;
+    size_t bytes;
+  };
+  // The same of several; what fits into the pinned memory together is waited for once.
+  void download(const std::vector<Download>& all) const;
 
  private:
   struct Libraries;

@@ -99,7 +99,7 @@ void CudaExecutor::run(const RunArguments& arguments) {
   check_inputs(arguments);
   device_.enter();
   const ScopedOmpPool omp(device_.host_pool());
-  copy_inputs(arguments);
+  feed_run(arguments);
   context_.host_memory = device_.host_memory();
   context_.host_pool = device_.host_pool();
   context_.seed = arguments.seed;
@@ -110,8 +110,9 @@ void CudaExecutor::run(const RunArguments& arguments) {
     for (const Step& step : region.steps) run_step(step, arguments);
   }
   copy_states();
-  cuda::record(feeds_[feed_].read.get(), device_.compute());
-  feeds_[feed_].used = true;
+  Feed& feed = feeds_[feed_];
+  cuda::record(feed.read.get(), device_.compute());
+  feed.busy = feed.read.get();
 }
 
 void CudaExecutor::check_inputs(const RunArguments& arguments) const {
@@ -126,10 +127,29 @@ void CudaExecutor::check_inputs(const RunArguments& arguments) const {
   }
 }
 
-void CudaExecutor::copy_inputs(const RunArguments& arguments) {
+// Never waits: what is under way may depend on other ranks, whose failure would be told here.
+void CudaExecutor::stage(const RunArguments& arguments) {
+  device_.enter();
+  staged_ = 0;
+  Feed& feed = next_feed();
+  if (feed.busy != nullptr && !cuda::done(feed.busy)) return;
+  fill(feed, arguments);
+  staged_ = arguments.staged;
+}
+
+void CudaExecutor::feed_run(const RunArguments& arguments) {
+  const bool is_there = arguments.staged != 0 && arguments.staged == staged_;
+  staged_ = 0;
+  Feed& feed = next_feed();
+  if (!is_there) {
+    if (feed.busy != nullptr) device_.synchronize(feed.busy);
+    fill(feed, arguments);
+  }
   feed_ = (feed_ + 1) % feeds_.size();
-  Feed& feed = feeds_[feed_];
-  if (feed.used) device_.synchronize(feed.read.get());
+  if (input_bytes_ > 0) cuda::wait(device_.compute(), feed.copied.get());
+}
+
+void CudaExecutor::fill(Feed& feed, const RunArguments& arguments) {
   for (size_t i = 0; i < plan_.inputs.size(); ++i) {
     copy_bytes(feed.host.data() + input_offsets_[i], arguments.inputs[i],
                plan_.inputs[i].type.bytes());
@@ -137,7 +157,7 @@ void CudaExecutor::copy_inputs(const RunArguments& arguments) {
   if (input_bytes_ == 0) return;
   cuda::copy_to_device(copies_.get(), feed.device.data(), feed.host.data(), input_bytes_);
   cuda::record(feed.copied.get(), copies_.get());
-  cuda::wait(device_.compute(), feed.copied.get());
+  feed.busy = feed.copied.get();
 }
 
 void CudaExecutor::run_step(const Step& step, const RunArguments& arguments) {
@@ -196,12 +216,16 @@ std::byte* CudaExecutor::address(const Location& location) const {
   throw InternalError("a plan for CUDA has local memory");
 }
 
-graph::Tensor CudaExecutor::output(int i) const {
-  const passes::PlanOutput& output = plan_.outputs.at(i);
-  graph::Tensor tensor(output.type.dtype, output.type.shape());
-  const auto bytes = tensor.mutable_bytes();
-  device_.download(bytes.data(), address(output.location), bytes.size());
-  return tensor;
+std::vector<graph::Tensor> CudaExecutor::outputs(const std::vector<int>& which) const {
+  std::vector<graph::Tensor> tensors;
+  std::vector<CudaDevice::Download> downloads;
+  for (const int i : which) {
+    const passes::PlanOutput& output = plan_.outputs.at(i);
+    const auto bytes = tensors.emplace_back(output.type.dtype, output.type.shape()).mutable_bytes();
+    downloads.push_back({bytes.data(), address(output.location), bytes.size()});
+  }
+  device_.download(downloads);
+  return tensors;
 }
 
 }  // namespace sardonyx::runtime

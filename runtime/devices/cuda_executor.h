@@ -2,8 +2,8 @@
 // for; a run returns while the device still works.
 //
 // The inputs of a run go through pinned memory on a stream of their own. There are two sets of
-// buffers, so that the rows of the next run are copied while this one computes; a set is used again
-// when the run that read it is done.
+// buffers, so that the rows of the next run are copied while this one computes: by stage(), or by a
+// run() that follows at once. A set is used again when the run that read it is done.
 #pragma once
 
 #include <array>
@@ -25,7 +25,8 @@ class CudaExecutor final : public Executor {
 
   const passes::Plan& plan() const override { return plan_; }
   void run(const RunArguments& arguments) override;
-  graph::Tensor output(int i) const override;
+  void stage(const RunArguments& arguments) override;
+  std::vector<graph::Tensor> outputs(const std::vector<int>& which) const override;
   void set_observer(Observer observer) override { observer_ = std::move(observer); }
 
  private:
@@ -34,7 +35,7 @@ class CudaExecutor final : public Executor {
     ops::cuda::PinnedMemory host;
     ops::cuda::Memory device;
     ops::cuda::OwnedEvent copied, read;
-    bool used = false;  // `read` was recorded
+    ops::cuda::Event busy = nullptr;  // one of them: until it is done; null: never was
   };
 
   // An input with values that kernels can't refuse while the device works.
@@ -47,7 +48,9 @@ class CudaExecutor final : public Executor {
   void find_checked_inputs();
   void load_constants();
   void check_inputs(const RunArguments& arguments) const;
-  void copy_inputs(const RunArguments& arguments);
+  Feed& next_feed() { return feeds_[(feed_ + 1) % feeds_.size()]; }
+  void fill(Feed& feed, const RunArguments& arguments);
+  void feed_run(const RunArguments& arguments);
   void run_step(const passes::Step& step, const RunArguments& arguments);
   void observe(const passes::Step& step);
   void copy_states();
@@ -61,7 +64,8 @@ class CudaExecutor final : public Executor {
   size_t input_bytes_ = 0;
   ops::cuda::Memory constants_;
   std::array<Feed, 2> feeds_;
-  size_t feed_ = 0;  // of the run that was enqueued last
+  size_t feed_ = 0;      // of the run that was enqueued last
+  uint64_t staged_ = 0;  // what the other one holds; 0: nothing that a run could want
   ops::CudaContext context_;
   Observer observer_;
 };

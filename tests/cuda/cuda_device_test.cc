@@ -77,6 +77,97 @@ TEST_F(CudaDeviceTest, runs_a_plan_again_and_again_without_allocating) {
   }
 }
 
+class StagedInputs : public CudaDeviceTest {
+ protected:
+  StagedInputs() {
+    auto graph = two_steps(context_);
+    context_.target = device_.get();
+    passes::StateTable states;
+    plan_ = passes::lower(std::move(graph), context_, states);
+    device_->reserve_arena(plan_->arena_bytes);
+    executor_ = device_->load(*plan_);
+  }
+  void TearDown() override {
+    executor_ = nullptr;
+    plan_ = nullptr;
+    device_ = nullptr;
+    CudaDeviceTest::TearDown();
+  }
+  static graph::Tensor filled(float value) {
+    return graph::Tensor::of<float>({2, 3}, std::vector<float>(6, value));
+  }
+  static RunArguments arguments(const graph::Tensor& x, uint64_t staged) {
+    RunArguments arguments;
+    arguments.inputs = {x.aligned_data()};
+    arguments.staged = staged;
+    return arguments;
+  }
+  void stage(float value, uint64_t number) {
+    const graph::Tensor x = filled(value);
+    executor_->stage(arguments(x, number));
+  }
+  // Each element of the result, and the copies that the run made.
+  std::pair<double, size_t> run(float value, uint64_t staged) {
+    const graph::Tensor x = filled(value);
+    const size_t copies = host_cuda::counts().copies;
+    executor_->run(arguments(x, staged));
+    const size_t made = host_cuda::counts().copies - copies;
+    return {executor_->output(0).as_double(5), made};
+  }
+
+  using Ran = std::pair<double, size_t>;
+  std::unique_ptr<CudaDevice> device_ = std::make_unique<CudaDevice>(0);
+  passes::PassContext context_;
+  std::unique_ptr<passes::Plan> plan_;
+  std::unique_ptr<Executor> executor_;
+};
+
+TEST_F(StagedInputs, are_copied_while_the_run_before_is_under_way_and_not_again) {
+  const graph::Tensor first = filled(1);
+  executor_->run(arguments(first, 0));
+  const host_cuda::Counts before = host_cuda::counts();
+  stage(2, 1);
+  EXPECT_EQ(host_cuda::counts().copies, before.copies + 1);
+  EXPECT_EQ(host_cuda::counts().synchronizations, before.synchronizations);
+  EXPECT_EQ(executor_->output(0).as_double(5), 1);
+  EXPECT_EQ(run(2, 1), Ran(2, 0));
+  EXPECT_EQ(run(3, 1), Ran(3, 1));  // they are used once
+}
+
+TEST_F(StagedInputs, are_forgotten_when_another_run_or_other_inputs_come) {
+  stage(2, 1);
+  EXPECT_EQ(run(3, 0), Ran(3, 1));
+  EXPECT_EQ(run(4, 1), Ran(4, 1));
+  stage(5, 2);
+  stage(6, 3);  // while the copy is under way: there is no room
+  EXPECT_EQ(run(6, 3), Ran(6, 1));
+  EXPECT_EQ(run(7, 2), Ran(7, 1));
+}
+
+TEST_F(CudaDeviceTest, values_are_read_with_one_wait_for_the_device) {
+  CudaDevice device(0);
+  device.reserve_states(size_t{20} << 20);
+  std::vector<float> large(size_t{3} << 20, 1.5f), large_back(large.size());
+  const std::vector<float> small = {1, 2};
+  std::vector<float> first(1), second(1);
+  device.write_state(0, small.data(), 8);
+  device.write_state(256, large.data(), large.size() * 4);
+  const size_t waits = host_cuda::counts().synchronizations;
+  device.download({{first.data(), device.states(), 4}, {second.data(), device.states() + 4, 4}});
+  EXPECT_EQ(host_cuda::counts().synchronizations, waits + 1);
+  EXPECT_EQ(std::vector<float>({first[0], second[0]}), small);
+  // 12 MiB and a little more go through 8 MiB.
+  first = {};
+  first.resize(1);
+  device.download({{first.data(), device.states(), 4},
+                   {large_back.data(), device.states() + 256, large.size() * 4},
+                   {second.data(), device.states(), 4}});
+  EXPECT_EQ(host_cuda::counts().synchronizations, waits + 3);
+  EXPECT_EQ(large_back, large);
+  EXPECT_EQ(first[0], 1);
+  EXPECT_EQ(second[0], 1);
+}
+
 }  // namespace
 
 }  // namespace sardonyx::runtime

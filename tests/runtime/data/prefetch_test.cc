@@ -96,6 +96,45 @@ TEST(Prefetch, a_batch_stays_until_the_next_call) {
   }
 }
 
+// The next batch, once it is there.
+const LoadedBatch* upcoming(Prefetcher& loader) {
+  const LoadedBatch* batch = loader.peek();
+  for (int i = 0; i < 1000 && batch == nullptr; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    batch = loader.peek();
+  }
+  return batch;
+}
+
+TEST(Prefetch, the_next_batch_is_seen_beside_the_one_in_use) {
+  Prefetcher loader(std::make_shared<Counting>(100), Sampler(100, options(4)),
+                    {.depth = 2, .batches = 10});
+  for (int step = 0; step < 9; ++step) {
+    const LoadedBatch* batch = loader.next();
+    const LoadedBatch* next = upcoming(loader);
+    ASSERT_NE(next, nullptr);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    expect_rows(*batch);
+    expect_rows(*next);
+    ASSERT_EQ(loader.peek(), next);
+  }
+  EXPECT_NE(loader.next(), nullptr);
+  EXPECT_EQ(loader.peek(), nullptr);
+  EXPECT_EQ(loader.next(), nullptr);
+}
+
+TEST(Prefetch, a_damaged_batch_is_not_seen_ahead) {
+  SamplerOptions in_order{4, 0, SampleOrder::kSequential, Tail::kKeep};
+  Prefetcher loader(std::make_shared<Counting>(20, 5), Sampler(20, in_order), {.depth = 2});
+  loader.next();
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_EQ(loader.peek(), nullptr);
+  EXPECT_THROW(loader.next(), Error);
+  Prefetcher none(std::make_shared<Counting>(20), Sampler(20, in_order), {.depth = 0});
+  none.next();
+  EXPECT_EQ(none.peek(), nullptr);
+}
+
 TEST(Prefetch, no_more_is_read_ahead_than_asked) {
   auto data = std::make_shared<Counting>(100);
   Prefetcher loader(data, Sampler(100, options(4)), {.depth = 2});

@@ -39,10 +39,16 @@ const Machine& machine();
 void plant(const NcclFaults& faults);
 
 struct Counts {
-  size_t allocations = 0;  // device and pinned
-  size_t kernels = 0;      // launches, and runs of cuDNN and cuBLAS
-  size_t copies = 0;       // and fills
+  size_t allocations = 0;                   // device and pinned; a communicator of NCCL is one
+  size_t kernels = 0;                       // launches, and runs of cuDNN and cuBLAS
+  size_t copies = 0;                        // and fills
+  size_t copies_since_synchronization = 0;  // those behind the last one
   size_t synchronizations = 0;
+
+  void synchronized() {
+    ++synchronizations;
+    copies_since_synchronization = 0;
+  }
 };
 // Since reset().
 Counts counts();

@@ -339,6 +339,7 @@ void enqueue(Stream stream, Kind kind, Work work) {
   Streams& streams = Streams::get();
   Lock held = streams.lock();
   ++(kind == Kind::kKernel ? streams.counts.kernels : streams.counts.copies);
+  if (kind == Kind::kCopy) ++streams.counts.copies_since_synchronization;
   const auto queue = streams.queue(work.name, stream);
   streams.add(held, queue, {.work = std::move(work)});
 }
@@ -423,7 +424,7 @@ void synchronize(Stream stream) {
   check_stream("synchronize", stream);
   Streams& streams = Streams::get();
   Lock held = streams.lock();
-  ++streams.counts.synchronizations;
+  streams.counts.synchronized();
   const std::shared_ptr<Queue> queue = streams.queue("synchronize", stream);
   streams.run_until(held, queue, queue->enqueued);
 }
@@ -478,7 +479,7 @@ bool done(Event event) {
 void synchronize(Event event) {
   Streams& streams = Streams::get();
   Lock held = streams.lock();
-  ++streams.counts.synchronizations;
+  streams.counts.synchronized();
   streams.mark("synchronize", event);
   const auto mark = event->mark;
   streams.run_until(held, mark->queue, mark->position);
