@@ -3,6 +3,7 @@
 // can't run is listed at once.
 #include <algorithm>
 #include <map>
+#include <tuple>
 
 #include "passes/lower.h"
 #include "passes/requests.h"
@@ -117,6 +118,38 @@ class FallenBack {
   std::map<std::string, std::pair<int64_t, double>> operators_;
 };
 
+// Nodes that a library refuses, by operator, kernels and the words of the library.
+class Refused {
+ public:
+  void add(const Node& node, const ops::KernelDef& chosen, const PassContext& context,
+           const std::vector<ops::KernelRequest>& requests) {
+    if (chosen.device != ops::Device::kCuda || chosen.speed != ops::Speed::kPlain) return;
+    // Nobody expects engines for double.
+    if (requests.front().out.at(0).dtype == graph::DType::kFloat64) return;
+    for (const ops::KernelDef* kernel : kernels_of(node, chosen.device, context)) {
+      if (kernel->speed <= chosen.speed) return;  // the fastest come first
+      for (const ops::KernelRequest& request : requests) {
+        const std::string words = ops::library_words(*kernel, request);
+        if (words.empty()) continue;
+        ++nodes_[{ops::op_label(node.domain, node.op), chosen.name, kernel->name, words}];
+        return;
+      }
+    }
+  }
+
+  void notice(Lowering& lowering) const {
+    for (const auto& [what, nodes] : nodes_) {
+      const auto& [op, chosen, wanted, words] = what;
+      lowering.notices.push_back(fmt::format("{} node{} of {} run{} on {}, far slower than {}: {}",
+                                             nodes, nodes == 1 ? "" : "s", op,
+                                             nodes == 1 ? "s" : "", chosen, wanted, words));
+    }
+  }
+
+ private:
+  std::map<std::tuple<std::string, std::string, std::string, std::string>, int64_t> nodes_;
+};
+
 // What to do where the device has no kernel, if anything.
 const char* fallback_hint(const PassContext& context) {
   const bool asked = context.options.fallback == Fallback::kCpu;
@@ -155,6 +188,7 @@ void select_kernels(Lowering& lowering, const PassContext& context) {
   const bool may_fall_back =
       device != ops::Device::kCpu && context.options.fallback == Fallback::kCpu;
   FallenBack fallen_back;
+  Refused refused;
   std::string missing;
   for (const RegionSpec& region : lowering.regions) {
     for (const Node* node : region.nodes) {
@@ -174,6 +208,7 @@ void select_kernels(Lowering& lowering, const PassContext& context) {
         choice = {other.kernel, choice.refusals + other.refusals};
       }
       notice_replaced(lowering, *node, choice.kernel, context);
+      if (choice.kernel != nullptr) refused.add(*node, *choice.kernel, context, requests);
       if (choice.kernel == nullptr) {
         missing += fmt::format("\n  node {}:{}", node->label(), choice.refusals);
       }
@@ -184,6 +219,7 @@ void select_kernels(Lowering& lowering, const PassContext& context) {
     throw Error("no kernel runs these nodes:{}{}", missing, fallback_hint(context));
   }
   fallen_back.notice(lowering, context.options.batch);
+  refused.notice(lowering);
 }
 
 }  // namespace sardonyx::passes

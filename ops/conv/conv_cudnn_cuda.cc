@@ -116,8 +116,8 @@ std::string key_of(const ConvolutionDesc& d) {
 }
 
 struct Planned {
-  std::shared_ptr<const Convolution> plan;  // null: the library refuses
-  Bias bias = Bias::kNone;                  // in the plan
+  LibraryAnswer<Convolution> answer;
+  Bias bias = Bias::kNone;  // in the plan
 };
 
 Planned plan_of(const KernelRequest& request, Pass pass) {
@@ -126,12 +126,12 @@ Planned plan_of(const KernelRequest& request, Pass pass) {
     return request.libraries->plans.find<Convolution>(
         key_of(desc), [&] { return Convolution::make(request.libraries->cudnn, desc); });
   };
-  auto plan = find();
-  if (plan == nullptr && desc.bias != Bias::kNone) {
+  auto answer = find();
+  if (answer.plan == nullptr && desc.bias != Bias::kNone) {
     desc.bias = Bias::kNone;
-    plan = find();
+    answer = find();
   }
-  return {std::move(plan), desc.bias};
+  return {std::move(answer), desc.bias};
 }
 
 size_t aligned(size_t bytes) { return (bytes + 255) / 256 * 256; }
@@ -180,7 +180,7 @@ class FilterTurn {
 class LibraryKernel final : public Kernel {
  public:
   LibraryKernel(Planned planned, Pass pass, const KernelRequest& request)
-      : plan_(std::move(planned.plan)),
+      : plan_(std::move(planned.answer.plan)),
         planned_bias_(planned.bias),
         pass_(pass),
         out_(request.out[0]),
@@ -236,9 +236,14 @@ class LibraryKernel final : public Kernel {
 };
 
 Refusal unless_planned(Pass pass) {
-  return {"takes what the library has an engine for", [pass](const KernelRequest& request) {
-            return request.libraries == nullptr || plan_of(request, pass).plan == nullptr;
-          }};
+  Refusal refusal{"takes what the library has an engine for", [pass](const KernelRequest& request) {
+                    return request.libraries == nullptr ||
+                           plan_of(request, pass).answer.plan == nullptr;
+                  }};
+  refusal.library_words = [pass](const KernelRequest& request) {
+    return request.libraries == nullptr ? "" : plan_of(request, pass).answer.refusal;
+  };
+  return refusal;
 }
 
 KernelDef library(const char* domain, const char* op, Pass pass) {
@@ -252,7 +257,8 @@ KernelDef library(const char* domain, const char* op, Pass pass) {
   def.declines = {unless_stored_float(), needs_images(), unless_planned(pass)};
   def.create = [pass](const KernelRequest& request) {
     Planned planned = plan_of(request, pass);
-    CHECK(planned.plan != nullptr, "{}: made from a plan that was refused", request.node->label());
+    CHECK(planned.answer.plan != nullptr, "{}: made from a plan that was refused",
+          request.node->label());
     return std::make_unique<LibraryKernel>(std::move(planned), pass, request);
   };
   return def;

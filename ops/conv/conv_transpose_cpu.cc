@@ -76,6 +76,11 @@ KernelDef transposed(KernelDef kernel, WithBias with_bias) {
     refusal.applies = [applies = std::move(refusal.applies)](const KernelRequest& request) {
       return applies(as_grad_data(request));
     };
+    if (!refusal.library_words) continue;
+    refusal.library_words = [words =
+                                 std::move(refusal.library_words)](const KernelRequest& request) {
+      return words(as_grad_data(request));
+    };
   }
   if (kernel.lanes_gain) {
     kernel.lanes_gain = [gain = std::move(kernel.lanes_gain)](const KernelRequest& request) {

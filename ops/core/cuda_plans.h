@@ -11,26 +11,33 @@
 
 namespace sardonyx::ops {
 
+template <class Plan>
+struct LibraryAnswer {
+  std::shared_ptr<const Plan> plan;  // null: the library refuses
+  std::string refusal;               // then its words
+};
+
 class LibraryPlans {
  public:
-  // What `make` returned (a unique_ptr to Plan) when it was first asked for `key`; null where it
-  // threw Error, which is how a library refuses.
+  // What `make` returned (a unique_ptr to Plan) when it was first asked for `key`. It throws Error
+  // where the library refuses, whatever the reason.
   template <class Plan, class Make>
-  std::shared_ptr<const Plan> find(const std::string& key, const Make& make) {
-    const auto known = plans_.find(key);
-    if (known != plans_.end()) return std::static_pointer_cast<const Plan>(known->second);
-    std::shared_ptr<const Plan> plan;
-    try {
-      plan = make();
-    } catch (const Error&) {
-      // Another kernel runs the node.
+  LibraryAnswer<Plan> find(const std::string& key, const Make& make) {
+    auto known = answers_.find(key);
+    if (known == answers_.end()) {
+      LibraryAnswer<void> answer;
+      try {
+        answer.plan = std::shared_ptr<const Plan>(make());
+      } catch (const Error& error) {
+        answer.refusal = error.what();
+      }
+      known = answers_.emplace(key, std::move(answer)).first;
     }
-    plans_.emplace(key, plan);
-    return plan;
+    return {std::static_pointer_cast<const Plan>(known->second.plan), known->second.refusal};
   }
 
  private:
-  std::map<std::string, std::shared_ptr<const void>> plans_;
+  std::map<std::string, LibraryAnswer<void>> answers_;
 };
 
 }  // namespace sardonyx::ops

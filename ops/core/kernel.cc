@@ -136,12 +136,27 @@ std::vector<const KernelDef*> KernelRegistry::all() const {
   return result;
 }
 
+namespace {
+
+const Refusal* first_refusal(const KernelDef& kernel, const KernelRequest& request) {
+  const auto it = std::ranges::find_if(
+      kernel.declines, [&](const Refusal& refusal) { return refusal.applies(request); });
+  return it == kernel.declines.end() ? nullptr : &*it;
+}
+
+}  // namespace
+
 std::optional<std::string> declines(const KernelDef& kernel, const KernelRequest& request) {
   if (!layouts_fit(kernel, request)) return layouts_sentence(kernel.layouts);
-  for (const Refusal& refusal : kernel.declines) {
-    if (refusal.applies(request)) return refusal.sentence;
-  }
-  return std::nullopt;
+  const Refusal* refusal = first_refusal(kernel, request);
+  return refusal == nullptr ? std::nullopt : std::optional(refusal->sentence);
+}
+
+std::string library_words(const KernelDef& kernel, const KernelRequest& request) {
+  if (!layouts_fit(kernel, request)) return "";
+  const Refusal* refusal = first_refusal(kernel, request);
+  const bool has_words = refusal != nullptr && refusal->library_words != nullptr;
+  return has_words ? refusal->library_words(request) : "";
 }
 
 bool can_serve(const KernelDef& kernel, const KernelRequest& request) {

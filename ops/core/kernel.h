@@ -129,6 +129,8 @@ struct Refusal {
   std::string sentence;  // what the kernel takes, needs or knows
   std::function<bool(const KernelRequest&)> applies;
   RefusalKind kind = RefusalKind::kCannot;
+  // Where a library decides: what it said of a request that is refused. Null: none does.
+  std::function<std::string(const KernelRequest&)> library_words = {};
 };
 
 struct KernelDef {
@@ -205,6 +207,8 @@ class KernelRegistry {
 std::optional<std::string> declines(const KernelDef& kernel, const KernelRequest& request);
 // Whether the kernel could run this, fast or not: only refusals of kind kCannot count.
 bool can_serve(const KernelDef& kernel, const KernelRequest& request);
+// What a library said, where it is one that makes the kernel decline; else "".
+std::string library_words(const KernelDef& kernel, const KernelRequest& request);
 // Every sentence with which `declines` may answer, in its order.
 std::vector<std::string> decline_sentences(const KernelDef& kernel);
 

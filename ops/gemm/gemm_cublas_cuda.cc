@@ -80,8 +80,7 @@ std::string key_of(const ProductDesc& d) {
                      d.alpha, d.beta, static_cast<int>(d.epilogue));
 }
 
-// Null where the library refuses.
-std::shared_ptr<const cublas::Product> plan_of(const KernelRequest& request, Result result) {
+LibraryAnswer<cublas::Product> plan_of(const KernelRequest& request, Result result) {
   const ProductDesc desc = desc_of(request, result);
   return request.libraries->plans.find<cublas::Product>(
       key_of(desc), [&] { return cublas::Product::make(request.libraries->cublas, desc); });
@@ -90,8 +89,8 @@ std::shared_ptr<const cublas::Product> plan_of(const KernelRequest& request, Res
 class LibraryKernel final : public Kernel {
  public:
   explicit LibraryKernel(const KernelRequest& request)
-      : overwrites_(plan_of(request, Result::kOverwritten)),
-        adds_(plan_of(request, Result::kAddedTo)),
+      : overwrites_(plan_of(request, Result::kOverwritten).plan),
+        adds_(plan_of(request, Result::kAddedTo).plan),
         has_bias_(has_bias(request)),
         dtype_(request.in[0].dtype) {
     if (request.node->op != "Gemm") return;
@@ -126,6 +125,23 @@ class LibraryKernel final : public Kernel {
   BroadcastTerm term_;  // m is 0 without one
 };
 
+// Of one of the two plans; "" where both are there.
+std::string words_of(const KernelRequest& request) {
+  if (request.libraries == nullptr) return "";
+  std::string words = plan_of(request, Result::kOverwritten).refusal;
+  return words.empty() ? plan_of(request, Result::kAddedTo).refusal : words;
+}
+
+Refusal unless_planned() {
+  Refusal refusal{"takes what the library has an engine for", [](const KernelRequest& request) {
+                    return request.libraries == nullptr ||
+                           plan_of(request, Result::kOverwritten).plan == nullptr ||
+                           plan_of(request, Result::kAddedTo).plan == nullptr;
+                  }};
+  refusal.library_words = words_of;
+  return refusal;
+}
+
 KernelDef library(const char* domain, const char* op) {
   KernelDef def;
   def.domain = domain;
@@ -135,17 +151,14 @@ KernelDef library(const char* domain, const char* op) {
   def.speed = Speed::kBest;
   def.accumulates = true;
   def.declines = {unless_stored_float(),
+                  unless_one_dtype(),
                   {"needs at least one element in every operand",
                    [](const KernelRequest& request) {
                      return request.in[0].numel() == 0 || request.in[1].numel() == 0;
                    }},
                   {"takes matrices at equal distances only",
                    [](const KernelRequest& request) { return !batched(request); }},
-                  {"takes what the library has an engine for", [](const KernelRequest& request) {
-                     return request.libraries == nullptr ||
-                            plan_of(request, Result::kOverwritten) == nullptr ||
-                            plan_of(request, Result::kAddedTo) == nullptr;
-                   }}};
+                  unless_planned()};
   def.create = [](const KernelRequest& request) {
     return std::make_unique<LibraryKernel>(request);
   };

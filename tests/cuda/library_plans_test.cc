@@ -16,9 +16,9 @@ TEST(LibraryPlans, a_plan_is_made_once) {
   ops::LibraryPlans plans;
   int asked = 0;
   const auto make = [&] { return std::make_unique<int>(++asked); };
-  EXPECT_EQ(*plans.find<int>("a", make), 1);
-  EXPECT_EQ(*plans.find<int>("a", make), 1);
-  EXPECT_EQ(*plans.find<int>("b", make), 2);
+  EXPECT_EQ(*plans.find<int>("a", make).plan, 1);
+  EXPECT_EQ(*plans.find<int>("a", make).plan, 1);
+  EXPECT_EQ(*plans.find<int>("b", make).plan, 2);
 }
 
 TEST(LibraryPlans, a_refusal_is_remembered_and_a_fault_is_not_one) {
@@ -28,8 +28,11 @@ TEST(LibraryPlans, a_refusal_is_remembered_and_a_fault_is_not_one) {
     ++asked;
     throw Error("no engine");
   };
-  EXPECT_EQ(plans.find<int>("a", refuse), nullptr);
-  EXPECT_EQ(plans.find<int>("a", refuse), nullptr);
+  for (int time = 0; time < 2; ++time) {
+    const ops::LibraryAnswer<int> answer = plans.find<int>("a", refuse);
+    EXPECT_EQ(answer.plan, nullptr);
+    EXPECT_EQ(answer.refusal, "no engine");
+  }
   EXPECT_EQ(asked, 1);
   const auto break_down = []() -> std::unique_ptr<int> { throw InternalError("broken"); };
   EXPECT_THROW(plans.find<int>("b", break_down), InternalError);
@@ -48,6 +51,7 @@ TEST(LibraryPlans, kernels_of_a_library_decline_without_it) {
   EXPECT_EQ(ops::declines(*kernels[0], request), "takes what the library has an engine for");
   EXPECT_EQ(ops::declines(*kernels[1], request), "takes batch operands with channels last only");
   EXPECT_EQ(ops::declines(*kernels[2], request), std::nullopt);
+  EXPECT_EQ(ops::library_words(*kernels[0], request), "");
 }
 
 }  // namespace

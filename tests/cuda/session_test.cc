@@ -103,6 +103,35 @@ TEST_F(CudaSession, lists_what_has_no_kernel_and_says_what_to_do) {
       << error;
 }
 
+std::vector<std::string> notices_of_lenet_without_engines(DType dtype) {
+  host_cuda::reset({.no_engines = "no engine takes it: NVRTC not found"});
+  ops::cuda::use_device(0);
+  SessionOptions options = on_cuda();
+  options.pipeline.dtype = dtype;
+  Session session(model_of(*models::lenet(image(1, 28))), options);
+  EXPECT_EQ(training_error(session, batch_of({1, 28, 28}, 4, 1)), "no error");
+  return session.notices();
+}
+
+TEST_F(CudaSession, names_the_nodes_that_a_library_refuses_with_its_words) {
+  const std::string why = ": no engine takes it: NVRTC not found";
+  const std::string on_conv_alone = " runs on conv.cuda_plain, far slower than conv.cudnn" + why;
+  const std::string on_conv = " run on conv.cuda_plain, far slower than conv.cudnn" + why;
+  const std::string on_gemm = " run on gemm.cuda_plain, far slower than gemm.cublas" + why;
+  EXPECT_EQ(notices_of_lenet_without_engines(DType::kFloat32),
+            (std::vector<std::string>{
+                "2 nodes of Conv" + on_conv,
+                "4 nodes of Gemm" + on_gemm,
+                "1 node of sardonyx::ConvGradData" + on_conv_alone,
+                "2 nodes of sardonyx::ConvGradFilter" + on_conv,
+                "2 nodes of sardonyx::GemmGradWeight" + on_gemm,
+            }));
+}
+
+TEST_F(CudaSession, expects_no_engines_for_double) {
+  EXPECT_EQ(notices_of_lenet_without_engines(DType::kFloat64), std::vector<std::string>());
+}
+
 TEST_F(CudaSession, refuses_a_plan_that_the_device_has_no_room_for) {
   host_cuda::reset({.memory_bytes = size_t{4} << 20});
   ops::cuda::use_device(0);

@@ -107,7 +107,7 @@ void HostProduct::compute(const std::vector<double>& a, const std::vector<double
 }  // namespace
 
 std::unique_ptr<Product> Product::make(Handle& handle, const ProductDesc& desc) {
-  host_cuda::check_dtype("cublas", desc.dtype);
+  host_cuda::check_engine("cublas", desc.dtype);
   CHECK(handle.impl().device == host_cuda::current_device("cublas"),
         "cublas: planning with a handle that belongs to another device");
   CHECK(desc.m >= 0 && desc.n >= 0 && desc.k >= 0 && desc.batch >= 0);

@@ -250,7 +250,7 @@ void HostConvolution::compute(const std::vector<double>& a, const std::vector<do
 }  // namespace
 
 std::unique_ptr<Convolution> Convolution::make(Handle& handle, const ConvolutionDesc& desc) {
-  host_cuda::check_dtype("cudnn", desc.dtype);
+  host_cuda::check_engine("cudnn", desc.dtype);
   CHECK(handle.impl().device == host_cuda::current_device("cudnn"),
         "cudnn: planning with a handle that belongs to another device");
   const ConvolutionShape& shape = desc.shape;

@@ -29,6 +29,7 @@ struct Machine {
   Schedule schedule = Schedule::kLate;
   uint64_t seed = 1;
   NcclFaults nccl = {};
+  std::string no_engines = {};  // why cuDNN and cuBLAS refuse everything; "": they don't
 };
 
 // Another machine: forgets the faults of the last one and what was counted. Work that is still

@@ -5,6 +5,7 @@
 
 #include "graph/support/error.h"
 #include "graph/tensor.h"
+#include "tests/support/host_cuda/host_cuda.h"
 
 namespace sardonyx::host_cuda {
 
@@ -40,6 +41,11 @@ void write(const std::vector<double>& values, std::byte* cells, const F& f) {
 void check_dtype(const char* library, DType dtype) {
   if (dtype == DType::kFloat32 || dtype == DType::kFloat64 || dtype == DType::kBFloat16) return;
   throw Error("{} (host stand-in): no engine for {}", library, graph::dtype_name(dtype));
+}
+
+void check_engine(const char* library, DType dtype) {
+  check_dtype(library, dtype);
+  if (!machine().no_engines.empty()) throw Error("{}", machine().no_engines);
 }
 
 std::vector<double> load(DType dtype, const std::byte* cells, size_t count, Rounded rounded) {

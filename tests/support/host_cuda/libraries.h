@@ -15,6 +15,8 @@ enum class Rounded : uint8_t { kNot, kTf32 };
 
 // Throws Error for other types than float, double and bfloat16.
 void check_dtype(const char* library, graph::DType dtype);
+// Likewise where the machine has no engines at all.
+void check_engine(const char* library, graph::DType dtype);
 std::vector<double> load(graph::DType dtype, const std::byte* cells, size_t count, Rounded rounded);
 void store(graph::DType dtype, const std::vector<double>& values, std::byte* cells);
 // Where cudaMalloc might have put it.
