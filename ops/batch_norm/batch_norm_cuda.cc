@@ -2,6 +2,8 @@
 // batch_norm.cu, with the operands of the operators.
 #include "ops/batch_norm/batch_norm_cuda.h"
 
+#include <algorithm>
+
 #include "ops/batch_norm/geometry.h"
 #include "ops/core/cuda_context.h"
 #include "ops/core/refusals.h"
@@ -105,7 +107,16 @@ class CellsKernel final : public Kernel {
   Body body_;
 };
 
-// `elements`: the inputs that are no numbers per channel.
+// `elements`: the inputs that are no numbers per channel; input 0 is one.
+Refusal unless_elements_are_alike(std::vector<int> elements) {
+  return {"takes elements of one type only",
+          [elements = std::move(elements)](const KernelRequest& request) {
+            return std::ranges::any_of(elements, [&](int i) {
+              return request.has_in(i) && request.in[i].dtype != request.in[0].dtype;
+            });
+          }};
+}
+
 Refusal unless_numbers_are_float(std::vector<int> elements) {
   return {"takes numbers per channel of float and double only",
           [elements = std::move(elements)](KernelRequest request) {
@@ -133,7 +144,8 @@ void register_batch_norm_cuda(KernelRegistry& kernels) {
   const auto add = [&](const char* domain, const char* op, Body body,
                        std::vector<std::pair<int, int>> in_place, std::vector<int> elements) {
     KernelDef def = define(domain, op, std::move(in_place));
-    def.declines = {unless_stored_float(), unless_numbers_are_float(std::move(elements))};
+    def.declines = {unless_stored_float(), unless_elements_are_alike(elements),
+                    unless_numbers_are_float(std::move(elements))};
     def.create = [body](const KernelRequest& request) {
       return std::make_unique<CellsKernel>(request, body);
     };

@@ -89,7 +89,7 @@ KernelDef plain(const char* domain, const char* op,
   def.device = Device::kCuda;
   def.speed = Speed::kPlain;
   def.accumulates = true;
-  def.declines = {unless_stored_float()};
+  def.declines = {unless_stored_float(), unless_one_dtype()};
   def.create = std::move(create);
   return def;
 }

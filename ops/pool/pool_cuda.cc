@@ -128,7 +128,7 @@ KernelDef kernel(const char* domain, const char* op, Refusal types) {
   def.name = "pool.cuda";
   def.device = Device::kCuda;
   def.speed = Speed::kOptimised;
-  def.declines = {std::move(types), beyond_axes(3), beyond_32_bits()};
+  def.declines = {std::move(types), unless_one_dtype(), beyond_axes(3), beyond_32_bits()};
   return def;
 }
 

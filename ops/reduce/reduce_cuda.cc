@@ -156,9 +156,11 @@ void register_reduce_cuda(KernelRegistry& kernels) {
   add("ReduceLogSumExp", FoldBy::kLogSumExp, Then::kNothing);
 
   KernelDef extremum = define<attribute_axes>(kDomain, "ReduceExtremumGrad", unless_stored_float());
+  extremum.declines.push_back(unless_one_dtype());
   extremum.create = simple_launch(extremum_gradient);
   add_in_both_orders<attribute_axes>(kernels, std::move(extremum));
   KernelDef product = define<attribute_axes>(kDomain, "ReduceProdGrad", unless_float());
+  product.declines.push_back(unless_one_dtype());
   product.create = simple_launch(product_gradient);
   kernels.add(std::move(product));
 }
