@@ -8,10 +8,9 @@
 #include <set>
 
 #include "graph/support/bytes.h"
-#include "ops/core/cublas.h"
 #include "ops/core/cuda_context.h"
-#include "ops/core/cudnn.h"
 #include "tests/cuda/on_device.h"
+#include "tests/cuda/run_kernel.h"
 #include "tests/support/op_graph.h"
 
 namespace sardonyx::test {
@@ -27,14 +26,6 @@ constexpr std::byte kGarbage{0xff};
 
 // Views may begin at any element.
 enum class Begin : uint8_t { kAligned, kOffPack };
-
-ops::CudaLibraries& libraries() {
-  cuda::use_device(0);
-  static ops::cudnn::Handle cudnn;
-  static ops::cublas::Handle cublas;
-  static ops::CudaLibraries both{cudnn, cublas};
-  return both;
-}
 
 // Device memory with guard bytes, and its copy on the host.
 class Buffer {

@@ -1,10 +1,7 @@
 // How the kernels of the libraries round: TF32 takes ten bits of a factor, and a bias that is part
 // of the plan is added before the result is rounded. On the stand-in alone: for so little, those of
 // a device need neither take tensor cores nor have such a plan.
-#include "ops/core/cublas.h"
-#include "ops/core/cuda_context.h"
-#include "ops/core/cudnn.h"
-#include "tests/cuda/device_array.h"
+#include "tests/cuda/run_kernel.h"
 #include "tests/support/host_cuda/fixture.h"
 #include "tests/support/op_graph.h"
 
@@ -12,41 +9,21 @@ namespace sardonyx::test {
 
 namespace {
 
-namespace cuda = ops::cuda;
 using ops::ProductMath;
 using CudaProducts = host_cuda::HostCuda;
-
-ops::CudaLibraries& libraries() {
-  cuda::use_device(0);
-  static ops::cudnn::Handle cudnn;
-  static ops::cublas::Handle cublas;
-  static ops::CudaLibraries both{cudnn, cublas};
-  return both;
-}
 
 // Output 0 of a kernel whose operands have elements of type T.
 template <class T>
 std::vector<T> run(const std::string& kernel, const ops::KernelRequest& request,
                    const std::vector<std::vector<T>>& inputs) {
-  const cuda::OwnedStream stream;
-  std::vector<DeviceArray<T>> arrays;
-  for (const std::vector<T>& input : inputs) arrays.emplace_back(stream.get(), input);
-  const DeviceArray<T> out(stream.get(), std::vector<T>(request.out[0].numel()));
   for (const ops::KernelDef* def :
        ops::KernelRegistry::get(ops::Device::kCuda).find(request.node->domain, request.node->op)) {
     if (def->name != kernel) continue;
     EXPECT_EQ(ops::declines(*def, request), std::nullopt);
-    const std::unique_ptr<ops::Kernel> made = def->create(request);
-    const cuda::Memory workspace(made->workspace_bytes());
-    ops::CudaContext context;
-    context.stream = stream.get();
-    context.libraries = &libraries();
-    context.workspace = workspace.data();
-    for (const DeviceArray<T>& array : arrays) context.inputs.push_back(array.data());
-    context.outputs = {out.data()};
-    made->launch(context);
+    return run_kernel(*def, request, inputs);
   }
-  return out.values();
+  ADD_FAILURE() << "there is no kernel " << kernel;
+  return {};
 }
 
 // A factor of eleven bits times one.
