@@ -3,7 +3,10 @@
 //
 // Parameters, statistics, outputs and the loss stay float: the gradient rule of the Cast in front
 // of a parameter's reader gives the gradient back as float, before anything is added up. What is
-// behind the last product isn't between any: a file's own loss consists of such operators, too.
+// behind the last product isn't between any: a file's own loss consists of such operators, too. An
+// operator that the device has no kernel for in bfloat16 stays float: the CPU, which may run it
+// instead, has none.
+#include <algorithm>
 #include <map>
 #include <unordered_set>
 
@@ -11,6 +14,7 @@
 #include "ops/core/infer.h"
 #include "ops/core/op_builder.h"
 #include "passes/pass.h"
+#include "passes/requests.h"
 
 namespace sardonyx::passes {
 
@@ -25,17 +29,17 @@ constexpr DType kWide = DType::kFloat32, kNarrow = DType::kBFloat16;
 
 class Narrowing {
  public:
-  explicit Narrowing(Graph& graph) : graph_(graph) {}
+  Narrowing(Graph& graph, PassContext& context) : graph_(graph), context_(context) {}
 
-  bool run(PassContext& context) {
+  bool run() {
     std::vector<Node*> nodes;
     for (Node& node : graph_.nodes()) nodes.push_back(&node);
     for (auto node = nodes.rbegin(); node != nodes.rend(); ++node) look_ahead(**node);
     for (Node* node : nodes) visit(*node);
     if (narrow_.empty()) return false;
     keep_what_leaves();
-    context.remarks.push_back(fmt::format("{} nodes compute in {}, {} Cast nodes", changed_,
-                                          graph::dtype_name(kNarrow), casts_.size()));
+    context_.remarks.push_back(fmt::format("{} nodes compute in {}, {} Cast nodes", changed_,
+                                           graph::dtype_name(kNarrow), casts_.size()));
     return true;
   }
 
@@ -71,7 +75,26 @@ class Narrowing {
       wanted[i] = graph::is_floating(dtype);
       any_narrow = any_narrow || narrow_.contains(node.input(i));
     }
+    if (!product && any_narrow) any_narrow = device_takes(node, wanted);
     return any_narrow ? wanted : std::vector<bool>(wanted.size(), false);
+  }
+
+  // Whether some kernel of a CUDA device does where these inputs are narrow. Of the CPU, where
+  // plans are only looked at, nothing is asked.
+  bool device_takes(const Node& node, const std::vector<bool>& narrow) const {
+    const Target* target = context_.target;
+    if (target == nullptr || target->device() == ops::Device::kCpu) return true;
+    if (ops::OpRegistry::get().at(node).view) return true;
+    ops::KernelRequest request = on_target(request_for(graph_, node, 0), context_);
+    for (size_t i = 0; i < narrow.size(); ++i) {
+      if (narrow[i]) request.in[i].dtype = kNarrow;
+    }
+    for (graph::TensorType& type : request.out) {
+      if (type.dtype == kWide) type.dtype = kNarrow;
+    }
+    const auto kernels = ops::KernelRegistry::get(target->device()).find(node.domain, node.op);
+    return std::ranges::any_of(
+        kernels, [&](const ops::KernelDef* kernel) { return ops::can_serve(*kernel, request); });
   }
 
   void visit(Node& node) {
@@ -129,6 +152,7 @@ class Narrowing {
   }
 
   Graph& graph_;
+  PassContext& context_;
   std::unordered_set<const Node*> feeds_product_;
   std::unordered_set<const Value*> narrow_;  // that were float
   std::map<std::pair<Value*, DType>, Value*> casts_;
@@ -139,7 +163,7 @@ class Narrowing {
 
 bool narrow_products(Graph& graph, PassContext& context) {
   if (context.options.precision != Precision::kBFloat16) return false;
-  return Narrowing(graph).run(context);
+  return Narrowing(graph, context).run();
 }
 
 }  // namespace sardonyx::passes

@@ -132,6 +132,32 @@ TEST_F(CudaSession, expects_no_engines_for_double) {
   EXPECT_EQ(notices_of_lenet_without_engines(DType::kFloat64), std::vector<std::string>());
 }
 
+// Five groups of axes are more than the CUDA kernels of ReduceMean take, and those of the CPU know
+// no bfloat16.
+TEST_F(CudaSession, in_bfloat16_what_falls_back_to_the_cpu_stays_float) {
+  const auto graph = graph::parse(R"(<ir_version: 8, opset_import: ["" : 13]>
+net (float[N,8] x) => (float[N,10] y)
+<float[8,512] w = {...}, float[16,10] v = {...}, int64[10] cells = {-1, 2, 2, 2, 2, 2, 2, 2, 2, 2},
+ int64[5] removed = {1, 3, 5, 7, 9}> {
+  h = MatMul(x, w)
+  c = Reshape(h, cells)
+  s = ReduceMean<keepdims = 0>(c, removed)
+  f = Flatten(s)
+  y = MatMul(f, v)
+})");
+  for (const char* name : {"w", "v"}) {
+    graph::Value* value = graph->find(name);
+    value->data = test::random_tensor(DType::kFloat32, value->type.shape(), -1, 1);
+  }
+  SessionOptions options = on_cuda(kToCpu);
+  options.pipeline.precision = passes::Precision::kBFloat16;
+  Session session(model_of(*graph), options);
+  EXPECT_EQ(training_error(session, batch_of({8}, 4, 1)), "no error");
+  EXPECT_TRUE(std::ranges::any_of(session.notices(), [](const std::string& line) {
+    return line.starts_with("--fallback cpu: 1 node of ReduceMean runs on the CPU");
+  }));
+}
+
 TEST_F(CudaSession, refuses_a_plan_that_the_device_has_no_room_for) {
   host_cuda::reset({.memory_bytes = size_t{4} << 20});
   ops::cuda::use_device(0);
