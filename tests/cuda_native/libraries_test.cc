@@ -114,7 +114,7 @@ TEST_F(NoDevice, calls_fail_with_the_name_of_the_call_and_of_the_error) {
   EXPECT_TRUE(error_of([] { cuda::allocate(64); }).ends_with("), allocating 64 bytes"));
 }
 
-TEST_F(NoDevice, files_of_kernels_wait_for_the_first_launch) {
+TEST_F(NoDevice, launching_a_kernel_fails_with_the_error_of_the_runtime_each_time) {
   EXPECT_GT(__stop_sardonyx_device_code - __start_sardonyx_device_code, 10);
   float numbers[2] = {};
   for (int time = 0; time < 2; ++time) {
