@@ -92,7 +92,7 @@ class LossAppender {
     for (Value* value : graph_.outputs()) {
       if (fits(value)) fitting.push_back(value);
     }
-    if (fitting.size() == 1) return fitting[0];
+    if (fitting.size() == 1) return check_output(fitting[0]);
     if (fitting.empty()) {
       for (Value* value : graph_.outputs()) require_known(value);
       for (const Value* value : graph_.outputs()) refuse_one_hot(value);

@@ -43,6 +43,13 @@ std::string opset_of(const graph::Graph& graph, const Node& node) {
 }
 
 // Own nodes count an accumulator among their inputs, and the builder makes them right.
+// Without those that are left out behind the last one that is there.
+int given(const std::vector<graph::Value*>& values) {
+  const auto last = std::find_if(values.rbegin(), values.rend(),
+                                 [](const graph::Value* value) { return value != nullptr; });
+  return static_cast<int>(values.rend() - last);
+}
+
 void check_counts(const Node& node, const ops::OpDef& op) {
   if (node.domain == ops::kDomain) return;
   const auto check = [&](const std::vector<ops::Port>& ports, int found, const char* what) {
@@ -52,8 +59,8 @@ void check_counts(const Node& node, const ops::OpDef& op) {
     throw Error("node {} has {} {}s, but {} {} at most {}", node.label(), found, what,
                 ops::op_label(node.domain, node.op), what[0] == 'i' ? "takes" : "gives", most);
   };
-  check(op.inputs, node.num_inputs(), "input");
-  check(op.outputs, node.num_outputs(), "output");
+  check(op.inputs, given(node.inputs()), "input");
+  check(op.outputs, given(node.outputs()), "output");
 }
 
 class Inferrer {

@@ -55,6 +55,19 @@ TEST(AppendMse, targets_of_another_width_are_refused_with_the_outputs) {
   }
 }
 
+TEST(AppendMse, an_output_of_unknown_shape_is_refused) {
+  try {
+    with_mse(R"(<ir_version: 8, opset_import: ["" : 13]>
+g (float[N,A] x) => (float[N,A] y) { y = Relu(x) })",
+             TensorType());
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("the loss can't read 'y' of type float[N:4,A]"),
+              std::string::npos)
+        << error.what();
+  }
+}
+
 TEST(AppendLoss, labels_with_an_entry_per_class_look_one_hot) {
   const auto refusal = [](std::vector<Dim> labels) -> std::string {
     auto graph = graph::parse(kThree);

@@ -28,6 +28,23 @@ g (float[2] x) => (float[2] y) <float[2] w = {1, 2}> { y = Add(x, w) })");
   EXPECT_EQ(g->nodes().front().op, "Add");
 }
 
+TEST(Canonicalize, what_another_spelling_has_more_does_not_count) {
+  const auto g = graph::parse(R"(<ir_version: 8, opset_import: ["" : 20, "com.microsoft" : 1]>
+g (float[2,3] x) => (float[2,3] y, float[2,3] sum, float[2,3] h)
+<float[3] b = {0.5, -1, 2}, float[3] s = {1, 2, -1}>
+{
+  n, "", "", sum = com.microsoft.SkipLayerNormalization(x, x, s, b, b)
+  r = com.microsoft.SkipSimplifiedLayerNormalization(n, x, s, b)
+  y = com.microsoft.BiasGelu(r, b)
+  h = com.microsoft.FastGelu(y, b)
+})");
+  PassContext context;
+  run_pipeline(*g, context, {{"canonicalize", ""}, {"infer_shapes", ""}});
+  require_supported(context, g->outputs());
+  EXPECT_EQ(g->find("sum")->producer->op, "Add");
+  EXPECT_EQ(g->find("h")->type.str(), "float[2,3]");
+}
+
 TEST(Canonicalize, without_it_a_node_without_outputs_is_not_folded) {
   const auto g = graph::parse(R"(<ir_version: 8, opset_import: ["" : 13]>
 g (float[2] x) => (float[2] y) <float[2] w = {1, 2}> { y = Add(x, w) })");
