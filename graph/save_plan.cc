@@ -3,6 +3,7 @@
 #include <onnx/onnx_pb.h>
 
 #include <charconv>
+#include <cmath>
 #include <utility>
 
 #include "graph/support/error.h"
@@ -92,7 +93,8 @@ SavePlan::SavePlan(const Model& model, ExternalFiles& external)
 
 void SavePlan::add(const NewValue& value) {
   const Origin& origin = value.origin;
-  with_context([&] { return "saving the value of " + origin_label(origin); },
+  saving_ = origin_label(origin);
+  with_context([&] { return "saving the value of " + saving_; },
                [&] {
                  CHECK(value.value.defined());
                  if (!origin.split_use.empty()) return split(value);
@@ -158,13 +160,31 @@ void SavePlan::drop_initializer(const std::string& name) {
   drop_infos(edit_, -1, {name});
 }
 
+Tensor SavePlan::in_type(const Tensor& value, DType dtype) {
+  Tensor cast = value.cast(dtype);
+  if (dtype == value.dtype() || !is_floating(dtype)) return cast;
+  int64_t count = 0, first = -1;
+  for (int64_t i = 0; i < value.numel(); ++i) {
+    if (std::isfinite(cast.as_double(i)) || !std::isfinite(value.as_double(i))) continue;
+    if (count++ == 0) first = i;
+  }
+  if (count > 0) {
+    notices_.push_back(fmt::format(
+        "{} of {} is too large for {}, the type it has in the file, which holds infinity there now"
+        " ({} of its {} numbers are); train with smaller numbers (scaled data, a lower rate), or"
+        " export the model in float",
+        value.as_double(first), saving_, dtype_name(dtype), count, value.numel()));
+  }
+  return cast;
+}
+
 void SavePlan::set_tensor(FileEdit& edit, Span place, const Tensor& value, bool in_copy) {
   const TensorMessage message = read_tensor_message(model_.bytes(), place);
   if (message.dims != value.shape()) {
     throw Error("the new value has shape {}, but the file's tensor has {}",
                 shape_str(value.shape()), shape_str(message.dims));
   }
-  Tensor cast = value.cast(checked_dtype(message));
+  Tensor cast = in_type(value, checked_dtype(message));
   if (!message.external) {
     edit.tensor(place.begin).value = std::move(cast);
   } else if (!in_copy) {
@@ -198,7 +218,7 @@ void SavePlan::set_constant(const NewValue& value) {
         throw Error("the new value has {} elements, but the file's has {}", value.value.numel(),
                     found);
       }
-      return edit.set_floats(attribute.begin, value.value.cast(DType::kFloat32));
+      return edit.set_floats(attribute.begin, in_type(value.value, DType::kFloat32));
     }
   }
   throw Error("node {} of the file is no Constant with a float value", value.origin.node);
@@ -241,7 +261,7 @@ void SavePlan::split(const NewValue& value) {
   const DType dtype = tensor == index_.initializers.end()
                           ? value.value.dtype()
                           : checked_dtype(read_tensor_message(model_.bytes(), tensor->second));
-  add_initializer(value.origin.split_use, value.value.cast(dtype));
+  add_initializer(value.origin.split_use, in_type(value.value, dtype));
   edit_.node(node.span.begin).inputs[slot] = value.origin.split_use;
 }
 

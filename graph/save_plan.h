@@ -40,6 +40,8 @@ class SavePlan {
   // What the file says about the types of these values.
   void drop_infos(FileEdit& edit, int32_t function, const std::set<std::string>& names) const;
   bool called_once(const Calls& calls) const;
+  // The value in the type of the file, which may be narrower; a notice when a number is too large.
+  Tensor in_type(const Tensor& value, DType dtype);
   void set_tensor(FileEdit& edit, wire::Span tensor, const Tensor& value, bool in_copy);
   void set_constant(const NewValue& value);
   void add_initializer(const std::string& name, const Tensor& value);
@@ -55,6 +57,7 @@ class SavePlan {
   std::vector<NodeEdit> changes_;
   std::set<std::string> function_names_;
   std::vector<std::string> notices_;
+  std::string saving_;  // origin_label of the value that is being added
 };
 
 }  // namespace sardonyx::graph

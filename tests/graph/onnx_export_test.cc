@@ -349,6 +349,26 @@ TEST(Save, a_function_called_once_is_edited_in_place) {
             "  while saving the value of 'zzz/c'");
 }
 
+TEST(Save, a_number_that_the_type_of_the_file_cannot_hold_is_told) {
+  onnx::ModelProto model = model_with_calls({"a/b"});
+  auto* constant = model.mutable_functions(0)->mutable_node(0);
+  ASSERT_EQ(constant->attribute(0).name(), "value");
+  auto* tensor = constant->mutable_attribute(0)->mutable_t();
+  const std::vector<int64_t> dims(tensor->dims().begin(), tensor->dims().end());
+  tensor->Clear();
+  tensor->set_name("c");
+  tensor->set_data_type(onnx::TensorProto::FLOAT16);
+  for (const int64_t dim : dims) tensor->add_dims(dim);
+  tensor->set_raw_data(std::string(2, '\0'));
+  const Saved fits(model, {{constant_in("a/b"), doubles({65504})}});
+  EXPECT_TRUE(fits.notices.empty());
+  const Saved large(model, {{constant_in("a/b"), doubles({-70000})}});
+  ASSERT_EQ(large.notices.size(), 1u);
+  EXPECT_TRUE(large.notices[0].starts_with(
+      "-70000 of 'a/b/c' is too large for float16, the type it has in the file"))
+      << large.notices[0];
+}
+
 TEST(Save, a_function_called_twice_is_copied_for_the_call_with_new_values) {
   const Saved saved(model_with_calls({"one", "two"}), {{constant_in("two"), doubles({5})}});
   EXPECT_EQ(constant_of(saved.imported, "f"), 1);
