@@ -136,9 +136,29 @@ def stop(check: Check, number: int) -> None:
     os._exit(128 + number)
 
 
+def refused(check: Check) -> str:
+    """Why there is no point in beginning; empty: there is."""
+    options = check.options
+    if not 0 <= options.budget < 1e9:
+        return f"--budget {options.budget:g}: expected seconds"
+    if check.programs.sardonyx is None:
+        return (f"there is no program sardonyx in {options.build or 'build/release'}; build it (tools/test.sh), or name "
+                "its build folder with --build")
+    try:
+        Path(options.out).mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=options.out):
+            return ""
+    except OSError as error:
+        return f"--out {options.out}: no report can be written there ({error.strerror}); name another folder"
+
+
 def main() -> int:
     options = parse()
     check = Check(options)
+    reason = refused(check)
+    if reason:
+        print(f"gpu_check.sh: {reason}", file=sys.stderr)
+        return 2
     started = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
     check.report = Report(Path(options.out), {"started": started, "host": platform.platform(), "device": "no device",
                                               "dry_run": options.dry_run, "budget_s": options.budget})
