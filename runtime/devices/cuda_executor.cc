@@ -18,7 +18,7 @@ using passes::Step;
 namespace {
 
 // Of each input and constant in device memory, as cuda::allocate aligns them.
-size_t aligned(size_t bytes) { return passes::align_up(bytes, 256); }
+size_t aligned(size_t bytes) { return passes::align_up(bytes, passes::kDeviceAlignment); }
 
 }  // namespace
 
