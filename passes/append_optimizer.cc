@@ -99,17 +99,21 @@ class OptimizerAppender {
       }
       last = whole;
     }
+    NodeOrder order(graph_);
     std::vector<Value*> norms;
     for (auto& [name, gradients] : measured) {
-      norms.push_back(norm_of("norm2/" + name, std::move(gradients)));
+      norms.push_back(norm_of("norm2/" + name, gradients, order));
     }
     return norms;
   }
 
   // Right behind the last of the gradients, which is in cache then.
-  Value* norm_of(const std::string& name, std::vector<Value*> gradients) {
-    ops::OpBuilder b(graph_, node_behind(graph_, {gradients.begin(), gradients.end()}));
-    return b.own("SquaredNorm", std::move(gradients), {}, name);
+  Value* norm_of(const std::string& name, const std::vector<Value*>& gradients, NodeOrder& order) {
+    const std::vector<const Value*> measured(gradients.begin(), gradients.end());
+    ops::OpBuilder b(graph_, order.behind(measured));
+    Value* norm = b.own("SquaredNorm", gradients, {}, name);
+    order.put(norm->producer, measured);
+    return norm;
   }
 
   // --- updates

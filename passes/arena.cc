@@ -14,28 +14,30 @@ size_t assign_offsets(std::vector<Buffer>& buffers, size_t alignment) {
     if (buffers[a].bytes != buffers[b].bytes) return buffers[a].bytes > buffers[b].bytes;
     return buffers[a].last - buffers[a].first > buffers[b].last - buffers[b].first;
   });
+  // What is asked of all of them for each one: small, and side by side.
+  struct Placed {
+    int first, last;
+    size_t offset, end;
+  };
   size_t total = 0;
-  std::vector<size_t> placed;  // sorted by offset
+  std::vector<Placed> placed;  // sorted by offset
   for (const size_t index : order) {
     Buffer& buffer = buffers[index];
     const size_t bytes = align_up(buffer.bytes, alignment);
     // The smallest gap that fits, between placed buffers alive at the same time; else behind them.
     size_t best = SIZE_MAX, best_gap = SIZE_MAX, end = 0;
-    for (const size_t other : placed) {
-      const Buffer& o = buffers[other];
+    for (const Placed& o : placed) {
       if (o.last < buffer.first || o.first > buffer.last) continue;
       if (o.offset > end && o.offset - end >= bytes && o.offset - end < best_gap) {
         best = end;
         best_gap = o.offset - end;
       }
-      end = std::max(end, o.offset + align_up(o.bytes, alignment));
+      end = std::max(end, o.end);
     }
     buffer.offset = best != SIZE_MAX ? best : end;
     total = std::max(total, buffer.offset + bytes);
-    const auto at = std::upper_bound(placed.begin(), placed.end(), index, [&](size_t a, size_t b) {
-      return buffers[a].offset < buffers[b].offset;
-    });
-    placed.insert(at, index);
+    const auto at = std::ranges::upper_bound(placed, buffer.offset, {}, &Placed::offset);
+    placed.insert(at, {buffer.first, buffer.last, buffer.offset, buffer.offset + bytes});
   }
   return total;
 }

@@ -45,4 +45,32 @@ Node* node_behind(Graph& graph, const std::vector<const Value*>& values) {
   return behind == nodes.end() ? nullptr : &*behind;
 }
 
+NodeOrder::NodeOrder(Graph& graph) {
+  int64_t position = 0;
+  Place* last = &begin_;
+  for (Node& node : graph.nodes()) {
+    last->next = &node;
+    last = &places_[&node];  // addresses of elements stand
+    last->position = ++position;
+  }
+}
+
+const NodeOrder::Place& NodeOrder::last_of(const std::vector<const Value*>& values) const {
+  const Place* last = &begin_;
+  for (const Value* value : values) {
+    if (value == nullptr || value->producer == nullptr) continue;
+    const Place& place = places_.at(value->producer);
+    if (place.position > last->position) last = &place;
+  }
+  return *last;
+}
+
+Node* NodeOrder::behind(const std::vector<const Value*>& values) const {
+  return last_of(values).next;
+}
+
+void NodeOrder::put(Node* node, const std::vector<const Value*>& values) {
+  const_cast<Place&>(last_of(values)).next = node;
+}
+
 }  // namespace sardonyx::passes

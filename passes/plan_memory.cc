@@ -52,6 +52,9 @@ class Planner {
 
   std::unique_ptr<Plan> run() {
     states_.add(graph_);
+    for (const graph::Binding& binding : graph_.bindings()) {
+      takers_[binding.next].push_back(binding.state);
+    }
     plan_->batch = context_.options.batch;
     plan_->threads = context_.target->threads();
     number_nodes();
@@ -94,8 +97,13 @@ class Planner {
     return blocked(region) ? last_seq_[region] : seq_.at(node);
   }
 
+  // As outlives_plan, which walks the bindings.
+  bool outlives(const Value* value) const {
+    return graph_.is_output(value) || takers_.contains(value);
+  }
+
   bool stays_inside(const Value* value, int region) const {
-    if (outlives_plan(graph_, value)) return false;
+    if (outlives(value)) return false;
     return std::all_of(value->uses().begin(), value->uses().end(), [&](const graph::Use& use) {
       if (region_of_.at(use.node) != region) return false;
       // A view shares the bytes, so they are inside only if the view stays inside, too.
@@ -229,7 +237,7 @@ class Planner {
   // The one use of a value, or of a view of it, in a join, when all others come before that join
   // (which is about to be overwritten).
   const graph::Use* only_join(const Value* value) const {
-    if (outlives_plan(graph_, value)) return nullptr;
+    if (outlives(value)) return nullptr;
     const graph::Use* taker = nullptr;
     int last = -1;
     for (const graph::Use& use : value->uses()) {
@@ -276,13 +284,15 @@ class Planner {
   // The storage of the state that `value` is bound to, if the old value is read by nobody from here
   // on.
   int state_to_write(const Value* value) const {
-    for (const graph::Binding& binding : graph_.bindings()) {
-      if (binding.next != value || !binding.state->type.same_storage(value->type)) continue;
+    const auto takers = takers_.find(value);
+    if (takers == takers_.end()) return -1;
+    for (const Value* state : takers->second) {
+      if (!state->type.same_storage(value->type)) continue;
       const int written = border_first(value->producer);
-      const int storage = storage_of(binding.state);
+      const int storage = storage_of(state);
       const bool read_later = std::any_of(
           storages_[storage].values.begin(), storages_[storage].values.end(), [&](const Value* v) {
-            if (outlives_plan(graph_, v)) return true;
+            if (outlives(v)) return true;
             return std::any_of(v->uses().begin(), v->uses().end(), [&](const graph::Use& use) {
               return border_last(use.node) >= written && !overwrites(*value, use);
             });
@@ -311,7 +321,7 @@ class Planner {
       const Storage& s = storages_[storage];
       if (s.space != space || s.bytes != bytes || taken_by(node, slot, storage)) continue;
       const bool free = std::all_of(s.values.begin(), s.values.end(), [&](const Value* v) {
-        if (outlives_plan(graph_, v)) return false;
+        if (outlives(v)) return false;
         return std::all_of(v->uses().begin(), v->uses().end(), [&](const graph::Use& use) {
           return seq_.at(use.node) < seq_.at(&node) || (use.node == &node && use.index == in);
         });
@@ -557,6 +567,7 @@ class Planner {
   std::unique_ptr<Plan> plan_;
   std::unordered_map<const Node*, int> seq_;
   std::unordered_map<const Node*, int> region_of_;
+  std::unordered_map<const Value*, std::vector<const Value*>> takers_;  // states, by next value
   std::vector<int> first_seq_, last_seq_;
   int end_ = 0;
   std::vector<Storage> storages_;
