@@ -4,17 +4,20 @@
 
 #include <unordered_map>
 
+#include "graph/support/text.h"
+
 namespace sardonyx::graph {
 namespace {
 
-// A quoted dot string; `lines` are centred below one another.
+// A quoted dot string, valid UTF-8 without control characters; `lines` are centred below one
+// another.
 std::string dot_string(const std::vector<std::string>& lines) {
   std::string out;
   for (const std::string& line : lines) {
     if (!out.empty()) out += "\\n";
-    for (const char c : line) {
+    for (const char c : support::escaped(line)) {
       if (c == '"' || c == '\\') out += '\\';
-      out += c == '\n' || c == '\r' ? ' ' : c;
+      out += c;
     }
   }
   return "\"" + out + "\"";

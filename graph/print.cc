@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "graph/support/text.h"
 #include "graph/text.h"
 
 namespace sardonyx::graph {
@@ -202,8 +203,7 @@ class Printer {
       if (value == nullptr || value->origin.kind == Origin::Kind::kNone) continue;
       out += (out.empty() ? "from " : ", ") + origin_text(value->origin);
     }
-    std::replace(out.begin(), out.end(), '\n', ' ');
-    return out;
+    return support::printable(out);
   }
 
   const PrintOptions& options_;

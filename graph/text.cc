@@ -6,24 +6,13 @@
 #include <cmath>
 #include <cstdint>
 
+#include "graph/support/text.h"
+
 namespace sardonyx::graph {
 namespace {
 
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
-
-bool is_utf8(std::string_view text) {
-  for (size_t i = 0; i < text.size();) {
-    const auto lead = static_cast<uint8_t>(text[i]);
-    const int more = lead < 0x80 ? 0 : lead < 0xc2 ? -1 : lead < 0xe0 ? 1 : lead < 0xf0 ? 2 : 3;
-    if (more < 0 || lead > 0xf4 || i + more >= text.size()) return false;
-    for (int k = 1; k <= more; ++k) {
-      if ((static_cast<uint8_t>(text[i + k]) & 0xc0) != 0x80) return false;
-    }
-    i += more + 1;
-  }
-  return true;
-}
 
 }  // namespace
 
@@ -36,22 +25,23 @@ bool is_identifier(std::string_view name) {
 }
 
 std::string quote(std::string_view text) {
-  const bool utf8 = is_utf8(text);
   std::string out = "\"";
-  for (const char c : text) {
-    const auto byte = static_cast<uint8_t>(c);
-    if (c == '"' || c == '\\') {
+  for (size_t i = 0; i < text.size();) {
+    const support::Character c = support::character_at(text, i);
+    const std::string_view bytes = text.substr(i, c.bytes);
+    if (c.code == '"' || c.code == '\\') {
       out += '\\';
-      out += c;
-    } else if (c == '\n') {
+      out += bytes;
+    } else if (c.code == '\n') {
       out += "\\n";
-    } else if (c == '\t') {
+    } else if (c.code == '\t') {
       out += "\\t";
-    } else if (byte < 0x20 || byte == 0x7f || (byte >= 0x80 && !utf8)) {
-      out += fmt::format("\\x{:02x}", byte);
+    } else if (c.shows) {
+      out += bytes;
     } else {
-      out += c;
+      for (const char byte : bytes) out += fmt::format("\\x{:02x}", static_cast<uint8_t>(byte));
     }
+    i += c.bytes;
   }
   return out + '"';
 }

@@ -12,7 +12,7 @@ class Tensor;
 
 // [A-Za-z_][A-Za-z0-9_.]* without a trailing dot: stands without quotes.
 bool is_identifier(std::string_view name);
-// In double quotes; \" \\ \n \t \xNN. Bytes of valid UTF-8 stay as they are.
+// In double quotes; \" \\ \n \t \xNN. UTF-8 that shows stays as it is (support::character_at).
 std::string quote(std::string_view text);
 // The name itself if it is an identifier, else quoted.
 std::string quote_name(std::string_view name);

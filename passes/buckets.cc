@@ -4,6 +4,7 @@
 
 #include <unordered_map>
 
+#include "graph/support/text.h"
 #include "ops/core/op.h"
 #include "passes/node_facts.h"
 
@@ -72,7 +73,7 @@ std::string print_buckets(const Plan& plan) {
                         bucket.members.size(), bucket.bytes,
                         bucket.region < 0 ? "" : fmt::format("region {}, ", bucket.region),
                         bucket.ready_after.empty() ? "the start" : bucket.ready_after);
-    for (const std::string& member : bucket.members) text += " " + member;
+    for (const std::string& member : bucket.members) text += " " + support::escaped(member);
     text += "\n";
   }
   return text;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "graph/print.h"
+#include "graph/support/text.h"
 #include "passes/arena.h"
 #include "passes/buckets.h"
 
@@ -90,7 +91,9 @@ std::string summary(const Plan& plan) {
       plan.blocked_regions() == 1 ? "runs" : "run", mib(memory.state_bytes + memory.arena_bytes),
       mib(memory.state_bytes), mib(memory.arena_bytes), mib(memory.liveness_bound_bytes),
       memory.peak_node.empty() ? "" : ", at node " + memory.peak_node, mib(memory.sum_bytes));
-  for (const std::string& remark : plan.remarks) text += "  " + remark + "\n";
+  for (const std::string& remark : plan.remarks) {
+    text += "  " + support::printable(remark) + "\n";
+  }
   return text;
 }
 

@@ -7,6 +7,7 @@
 
 #include "graph/support/error.h"
 #include "graph/support/log.h"
+#include "graph/support/text.h"
 
 namespace sardonyx::runtime {
 
@@ -63,7 +64,7 @@ std::string to_json(const RunSummary& summary) {
   if (!summary.checkpoint.empty()) json["checkpoint"] = summary.checkpoint;
   if (!summary.saved_best.empty()) json["saved_best"] = summary.saved_best;
   if (!summary.saved_best_data.empty()) json["saved_best_data"] = summary.saved_best_data;
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return support::printable_json(json.dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 
 void JsonLines::try_line(const std::string& text) {

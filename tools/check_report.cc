@@ -8,6 +8,7 @@
 #include "graph/support/text.h"
 #include "runtime/optimizer_flags.h"
 #include "runtime/text.h"
+#include "tools/json_text.h"
 
 namespace sardonyx::tools {
 
@@ -279,7 +280,7 @@ std::string report_json(const CheckReport& report) {
                       {"liveness_bound_bytes", report.memory->liveness_bound_bytes}};
   }
   json["notices"] = report.notices;
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json_text(json) + "\n";
 }
 
 }  // namespace sardonyx::tools

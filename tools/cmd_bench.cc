@@ -24,6 +24,7 @@
 #include "runtime/usage.h"
 #include "tools/command.h"
 #include "tools/flags.h"
+#include "tools/json_text.h"
 #include "tools/output_files.h"
 #include "tools/tuning_report.h"
 
@@ -239,7 +240,7 @@ void print_medians_json(Bench& bench, Json medians, const Measured& measured) {
     medians["tuning"] = tuning_json(*bench.session().tuner(), TuningRows::kChanged);
   }
   medians["ops"] = nodes_json(measured);
-  fmt::print("{}\n", medians.dump(-1, ' ', false, Json::error_handler_t::replace));
+  fmt::print("{}\n", json_text(medians));
 }
 
 void print_medians(Bench& bench, const Json& medians, const Measured& measured) {

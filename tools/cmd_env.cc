@@ -8,10 +8,12 @@
 #include <thread>
 
 #include "graph/support/env.h"
+#include "graph/support/text.h"
 #include "ops/core/dnnl.h"
 #include "runtime/devices/cuda.h"
 #include "runtime/devices/device.h"
 #include "tools/command.h"
+#include "tools/json_text.h"
 
 namespace sardonyx::tools {
 
@@ -85,8 +87,8 @@ void print_text(const Json& json) {
   fmt::print("\nenvironment switches\n");
   for (const Json& entry : json["switches"]) {
     fmt::print("  {}={}{}\n      {}\n", entry["name"].get<std::string>(),
-               entry["value"].get<std::string>(), entry["set"].get<bool>() ? "" : "  (default)",
-               entry["help"].get<std::string>());
+               support::escaped(entry["value"].get<std::string>()),
+               entry["set"].get<bool>() ? "" : "  (default)", entry["help"].get<std::string>());
   }
 }
 
@@ -103,7 +105,7 @@ Action setup_env(CLI::App& app) {
                       {"cuda", cuda()},
                       {"switches", switches()}};
     if (*json) {
-      fmt::print("{}\n", all.dump());
+      fmt::print("{}\n", json_text(all));
     } else {
       print_text(all);
     }

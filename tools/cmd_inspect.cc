@@ -3,11 +3,14 @@
 #include <fmt/core.h>
 
 #include <memory>
+#include <optional>
+#include <vector>
 
 #include "graph/dot.h"
 #include "graph/onnx_export.h"
 #include "graph/print.h"
 #include "graph/support/log.h"
+#include "graph/support/text.h"
 #include "runtime/feed.h"
 #include "runtime/single_rows.h"
 #include "runtime/usage.h"
@@ -24,14 +27,17 @@ namespace {
 
 struct InspectFlags {
   runtime::Flags shared;
-  std::string format = "text", file;
-  int64_t max_elements = 16;
-  bool training = false, summary = false;
+  std::string format, file;  // "": text
+  std::optional<int64_t> max_elements;
+  bool json = false, training = false, summary = false;
+  std::vector<const CLI::Option*> of_training;  // those that say how a training graph is made
+
+  graph::PrintOptions printing() const { return {max_elements.value_or(16), true, false}; }
 };
 
 std::string function_text(const graph::Function& function, const graph::PrintOptions& options) {
-  return fmt::format("\n# function {}::{}\n{}", function.domain, function.name,
-                     graph::print(*function.body, options));
+  return support::printable(fmt::format("\n# function {}::{}", function.domain, function.name)) +
+         "\n" + graph::print(*function.body, options);
 }
 
 std::string file_text(const InspectFlags& flags) {
@@ -41,7 +47,7 @@ std::string file_text(const InspectFlags& flags) {
   if (flags.format == "html") return html_page(model_json(*model, imported));
   for (const std::string& line : imported.notices) support::notice("{}", line);
   if (flags.format == "dot") return graph::to_dot(*imported.graph);
-  const graph::PrintOptions options{flags.max_elements, true, false};
+  const graph::PrintOptions options = flags.printing();
   std::string text = graph::print(*imported.graph, options);
   for (const graph::Function& function : imported.functions) {
     text += function_text(function, options);
@@ -67,23 +73,49 @@ std::string training_text(const InspectFlags& flags) {
   std::string text = passes::summary(*plan);
   if (tuner != nullptr) text += tuning_text(*tuner, TuningRows::kAll) + "\n";
   if (flags.summary) return text;
-  return text + "\n" + graph::print(*plan->graph, {flags.max_elements, true, false}) + "\n" +
-         passes::print(*plan);
+  return text + "\n" + graph::print(*plan->graph, flags.printing()) + "\n" + passes::print(*plan);
 }
 
-int inspect(const InspectFlags& flags) {
+// No flag is ignored: each stands beside what it is for.
+void check_flags(const InspectFlags& flags) {
   if (flags.shared.tune && !flags.training) {
     throw runtime::UsageError(
         "--tune goes with --training: it chooses the kernels of the training plan");
   }
-  runtime::check_choice("--format", flags.format, {"text", "json", "dot", "html"}, {});
+  for (const CLI::Option* option : flags.of_training) {
+    if (flags.training || option->count() == 0) continue;
+    throw runtime::UsageError(
+        "{} goes with --training: without it the graph is shown as it stands in the file",
+        option->get_name());
+  }
+  runtime::check_choice("--format", flags.format, {"text", "json", "dot", "html"});
+  if (flags.max_elements && flags.format != "text") {
+    throw runtime::UsageError("--max-elements is for --format text, not {}", flags.format);
+  }
   if (flags.summary && !flags.training) {
     throw runtime::UsageError("--summary is that of a plan: it goes with --training");
   }
-  if (flags.summary && (flags.format == "dot" || flags.format == "html")) {
+  if (flags.summary && flags.max_elements) {
+    throw runtime::UsageError("--max-elements is for constants, of which --summary prints none");
+  }
+  if (flags.summary && flags.format != "text" && flags.format != "json") {
     throw runtime::UsageError("--summary is text or json; --format {} draws the graph",
                               flags.format);
   }
+}
+
+// --json is another spelling of --format json.
+void settle_format(InspectFlags& flags) {
+  if (flags.json && !flags.format.empty() && flags.format != "json") {
+    throw runtime::UsageError("--json is --format json, and --format {} was given, too",
+                              support::escaped(flags.format));
+  }
+  if (flags.format.empty()) flags.format = flags.json ? "json" : "text";
+}
+
+int inspect(InspectFlags& flags) {
+  settle_format(flags);
+  check_flags(flags);
   runtime::session_options(flags.shared);
   check_outputs({{"-o", flags.file}}, flags.shared);
   const std::string text = flags.training ? training_text(flags) : file_text(flags);
@@ -103,13 +135,15 @@ Action setup_inspect(CLI::App& app) {
   app.add_flag("--training", flags->training, "the training graph and its plan");
   app.add_flag("--summary", flags->summary, "with --training: steps, memory and savings only");
   app.add_option("--format", flags->format, "text (default), json, dot or html: a page to look at");
-  app.add_flag_callback(
-      "--json", [flags] { flags->format = "json"; }, "--format json");
+  app.add_flag("--json", flags->json, "--format json");
   app.add_option("-o", flags->file, "a file instead of stdout");
   add_whole(app, "--max-elements", flags->max_elements, -1, INT64_MAX,
             "larger constants print as {...}; -1: all print (default 16)");
   add_tune_flag(app, flags->shared);
+  const size_t own = app.get_options().size();
   add_graph_flags(app, flags->shared);
+  const std::vector<CLI::Option*> options = app.get_options();
+  flags->of_training.assign(options.begin() + static_cast<ptrdiff_t>(own), options.end());
   add_example(app,
               "sardonyx inspect lenet.onnx --training --batch 256 --format html -o lenet.html");
   return [flags] { return inspect(*flags); };

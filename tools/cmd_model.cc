@@ -6,6 +6,7 @@
 
 #include "graph/onnx_export.h"
 #include "graph/support/error.h"
+#include "graph/support/text.h"
 #include "models/lenet.h"
 #include "models/mobilenet.h"
 #include "models/resnet.h"
@@ -86,8 +87,8 @@ int write_model(const ModelFlags& flags) {
     const bool trained = constant->name.ends_with(".weight") || constant->name.ends_with(".bias");
     if (trained) parameters += constant->type.numel();
   }
-  fmt::print("{}: {} for {} images, {} classes, {} parameters\n", flags.file, flags.name,
-             flags.input, flags.classes, runtime::count_str(parameters));
+  fmt::print("{}: {} for {} images, {} classes, {} parameters\n", support::escaped(flags.file),
+             flags.name, flags.input, flags.classes, runtime::count_str(parameters));
   return 0;
 }
 

@@ -9,6 +9,7 @@
 #include "passes/arena.h"
 #include "passes/buckets.h"
 #include "passes/phases.h"
+#include "tools/json_text.h"
 #include "tools/tuning_report.h"
 
 namespace sardonyx::tools {
@@ -272,9 +273,7 @@ Json to_json(const passes::Plan& plan) {
 }
 
 // Names in a file may be any bytes; JSON is UTF-8.
-std::string dump(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
-}
+std::string dump(const Json& json) { return json_text(json) + "\n"; }
 
 }  // namespace
 

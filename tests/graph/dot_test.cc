@@ -33,6 +33,14 @@ TEST(Dot, shows_nodes_values_state_and_bindings) {
 )");
 }
 
+TEST(Dot, names_are_escaped_and_the_file_stays_valid) {
+  const auto graph = parse(R"(g (float[2] "a\x1b[31m\xe2\x80\xae\xff\n") => ()
+    { ["\"];evil["] y = Relu("a\x1b[31m\xe2\x80\xae\xff\n") })");
+  const std::string dot = to_dot(*graph);
+  EXPECT_NE(dot.find(R"(label="a\\x1b[31m\\u202e\\xff\\n\nfloat[2]")"), std::string::npos) << dot;
+  EXPECT_NE(dot.find(R"(label="Relu\n\"];evil[", shape=box)"), std::string::npos) << dot;
+}
+
 TEST(Dot, a_constant_that_is_only_bound_is_drawn) {
   const auto graph = parse("g () => () <float[1] k = {1}, state(counter) float[1] t> { t := k }");
   EXPECT_NE(to_dot(*graph).find("v0 -> v1 [label=\"\", style=dashed"), std::string::npos);

@@ -44,6 +44,8 @@ TEST(PrintAttribute, every_kind) {
   EXPECT_EQ(print(Attribute(int64_t{-7})), "-7");
   EXPECT_EQ(print(Attribute(std::string("a\"b\\\n\t\x01\xff"))), R"("a\"b\\\n\t\x01\xff")");
   EXPECT_EQ(print(Attribute(std::string("\u5c42"))), "\"\u5c42\"");  // UTF-8 stays readable
+  EXPECT_EQ(print(Attribute(std::string("a\u202e\u009b\x7f\xe5"))),
+            R"("a\xe2\x80\xae\xc2\x9b\x7f\xe5")");  // what would drive a terminal does not
   EXPECT_EQ(print(Attribute(std::vector<int64_t>{1, 2})), "[1, 2]");
   EXPECT_EQ(print(Attribute(std::vector<double>{1, 0.5})), "[1.0, 0.5]");
   EXPECT_EQ(print(Attribute(std::vector<std::string>{"a", ""})), "[\"a\", \"\"]");

@@ -171,6 +171,18 @@ TEST_F(CliErrors, what_is_not_built_is_refused_by_name) {
          "error: --format 'svg' is not known; there is text, json, dot, html");
   expect("inspect lenet.onnx --training --summary --format html", 2,
          "error: --summary is text or json; --format html draws the graph");
+  for (const std::string flag :
+       {"--batch 8", "--devices cpu,cpu", "--dtype f64", "--lr 0.1", "--freeze conv1*",
+        "--loss mse", "--skip-pass recompute", "--replicas 2"}) {
+    expect("inspect lenet.onnx " + flag, 2,
+           "error: " + flag.substr(0, flag.find(' ')) +
+               " goes with --training: without it the graph is shown as it stands in the file");
+  }
+  expect("inspect lenet.onnx --json --format html", 2,
+         "error: --json is --format json, and --format html was given, too");
+  expect("inspect lenet.onnx --json --max-elements 4", 2,
+         "error: --max-elements is for --format text, not json");
+  EXPECT_EQ(run("inspect lenet.onnx --json --format json").code, 0);
 }
 
 TEST_F(CliErrors, precisions_of_cuda_devices_are_refused_on_the_cpu) {
