@@ -1,6 +1,7 @@
 // How Origin::path and the names of a function's weights ("CALL/INNER") name a call of a local
-// function: by the node's name (its operator when it has none) if no other call of that body is
-// named so, else by "NAME#INDEX" with the node's index in file order.
+// function, and a node with graphs inside: by the node's name (its operator when it has none) if no
+// other of them in that body is named so, else by "NAME#INDEX" with the node's index in file
+// order.
 #pragma once
 
 #include <cstdint>

@@ -35,11 +35,19 @@ std::pair<std::string, std::string> function_key(std::span<const std::byte> file
   return {normal_domain(domain), joined(std::move(name), overload)};
 }
 
+std::string tensor_name(std::span<const std::byte> file, Span tensor) {
+  std::string name;
+  Reader reader(file, tensor);
+  while (reader.next()) {
+    if (reader.field().is(field::kTensorName, Type::kBytes)) name = reader.text();
+  }
+  return name;
+}
+
 class Indexer {
  public:
-  Indexer(std::span<const std::byte> file, const FunctionKeys& functions,
-          std::vector<int64_t>& call_sites)
-      : file_(file), functions_(functions), call_sites_(call_sites) {}
+  Indexer(std::span<const std::byte> file, const FunctionKeys& functions, FileIndex& index)
+      : file_(file), functions_(functions), index_(index) {}
 
   NodePlace read_node(Span span) {
     NodePlace node;
@@ -54,52 +62,72 @@ class Indexer {
       if (f.number == field::kNodeOpType) node.op = reader.text();
       if (f.number == field::kNodeDomain) domain = reader.text();
       if (f.number == field::kNodeOverload) overload = reader.text();
-      if (f.number == field::kNodeAttribute) count_inner_calls(Message::kAttribute, f.body);
+      if (f.number == field::kNodeAttribute) read_attribute(node, f.body);
     }
     const auto callee = functions_.find({normal_domain(domain), joined(node.op, overload)});
     if (callee != functions_.end()) {
       node.callee = callee->second;
-      ++call_sites_[callee->second];
+      ++index_.call_sites[callee->second];
     }
     return node;
+  }
+
+  // A graph may stand in pieces, which protobuf joins.
+  void read_graph(BodyPlace& body, Span span) {
+    body.span = span;
+    Reader reader(file_, span);
+    while (reader.next()) {
+      const wire::Field& f = reader.field();
+      if (f.is(field::kGraphNode, Type::kBytes)) body.nodes.push_back(read_node(f.body));
+      if (f.is(field::kGraphInitializer, Type::kBytes)) {
+        body.initializers.emplace(tensor_name(file_, f.body), f.body);
+      }
+    }
   }
 
   void label_calls(BodyPlace& body) {
     std::vector<CallSite> calls;
     for (size_t i = 0; i < body.nodes.size(); ++i) {
       const NodePlace& node = body.nodes[i];
-      if (node.callee >= 0) calls.push_back({node.name, node.op, static_cast<int32_t>(i)});
+      if (node.callee < 0 && node.graphs.empty()) continue;
+      calls.push_back({node.name, node.op, static_cast<int32_t>(i)});
     }
     const std::vector<std::string> labels = call_labels(calls);
-    for (size_t i = 0; i < calls.size(); ++i) body.calls.emplace(labels[i], calls[i].index);
+    for (size_t i = 0; i < calls.size(); ++i) {
+      const NodePlace& node = body.nodes[calls[i].index];
+      if (node.callee >= 0) body.calls.emplace(labels[i], calls[i].index);
+      for (const auto& [attribute, graph] : node.graphs) {
+        body.calls.emplace(labels[i] + "/" + attribute, ~graph);
+      }
+    }
   }
 
  private:
-  // Nodes in the graphs inside an attribute.
-  void count_inner_calls(Message kind, Span message) {
-    Reader reader(file_, message);
+  void read_attribute(NodePlace& node, Span span) {
+    std::string name;
+    BodyPlace graph;
+    bool has_graph = false;
+    Reader reader(file_, span);
     while (reader.next()) {
       const wire::Field& f = reader.field();
-      const Message child = wire::child_of(kind, f.number);
-      if (f.type != Type::kBytes) continue;
-      if (child == Message::kNode) read_node(f.body);
-      if (child == Message::kGraph) count_inner_calls(child, f.body);
+      if (f.is(field::kAttributeName, Type::kBytes)) name = reader.text();
+      if (f.type != Type::kBytes ||
+          wire::child_of(Message::kAttribute, f.number) != Message::kGraph) {
+        continue;
+      }
+      read_graph(graph, f.body);
+      has_graph = true;
     }
+    if (!has_graph) return;
+    label_calls(graph);
+    node.graphs.emplace(name, static_cast<int>(index_.subgraphs.size()));
+    index_.subgraphs.push_back(std::move(graph));
   }
 
   std::span<const std::byte> file_;
   const FunctionKeys& functions_;
-  std::vector<int64_t>& call_sites_;
+  FileIndex& index_;
 };
-
-std::string tensor_name(std::span<const std::byte> file, Span tensor) {
-  std::string name;
-  Reader reader(file, tensor);
-  while (reader.next()) {
-    if (reader.field().is(field::kTensorName, Type::kBytes)) name = reader.text();
-  }
-  return name;
-}
 
 struct Search {
   const FileIndex& index;
@@ -115,7 +143,7 @@ struct Search {
         if (end == std::string_view::npos) {
           found.push_back(calls);
         } else {
-          visit(index.functions[body.nodes[call->second].callee], rest.substr(end + 1));
+          visit(index.body_behind(body, call->second), rest.substr(end + 1));
         }
         calls.pop_back();
       }
@@ -136,20 +164,12 @@ FileIndex::FileIndex(const Model& model) {
     functions.emplace_back().span = top.field().body;
   }
   call_sites.resize(functions.size(), 0);
-  Indexer indexer(file, keys, call_sites);
+  Indexer indexer(file, keys, *this);
   top = Reader(file);
   while (top.next()) {
     if (!top.field().is(field::kModelGraph, Type::kBytes)) continue;
-    // Protobuf joins a graph that stands in pieces; additions go behind the last one.
-    main.span = top.field().body;
-    Reader reader(file, main.span);
-    while (reader.next()) {
-      const wire::Field& f = reader.field();
-      if (f.is(field::kGraphNode, Type::kBytes)) main.nodes.push_back(indexer.read_node(f.body));
-      if (f.is(field::kGraphInitializer, Type::kBytes)) {
-        initializers.emplace(tensor_name(file, f.body), f.body);
-      }
-    }
+    // Additions go behind the last piece.
+    indexer.read_graph(main, top.field().body);
   }
   indexer.label_calls(main);
   for (BodyPlace& function : functions) {
@@ -162,10 +182,10 @@ FileIndex::FileIndex(const Model& model) {
   }
 }
 
-std::vector<int32_t> FileIndex::resolve(const std::string& path) const {
+std::vector<int32_t> FileIndex::resolve(const BodyPlace& from, const std::string& path) const {
   if (path.empty()) return {};
   Search search{*this, {}, {}};
-  search.visit(main, path);
+  search.visit(from, path);
   if (search.found.size() == 1) return search.found.front();
   throw Error("the calls {} of local functions {} in the file", in_quotes(path),
               search.found.empty() ? "don't stand" : "can be read in several ways");
@@ -173,8 +193,12 @@ std::vector<int32_t> FileIndex::resolve(const std::string& path) const {
 
 const BodyPlace& FileIndex::body_of(const std::vector<int32_t>& calls) const {
   const BodyPlace* body = &main;
-  for (int32_t call : calls) body = &functions[body->nodes[call].callee];
+  for (int32_t call : calls) body = &body_behind(*body, call);
   return *body;
+}
+
+const BodyPlace& FileIndex::body_behind(const BodyPlace& body, int32_t call) const {
+  return call < 0 ? subgraphs[~call] : functions[body.nodes[call].callee];
 }
 
 const NodePlace& FileIndex::node_at(const std::vector<int32_t>& calls, int32_t node) const {

@@ -21,13 +21,16 @@ struct NodePlace {
   std::string op;
   int callee = -1;  // index of the local function that it calls
   std::vector<std::string> inputs;
+  std::map<std::string, int> graphs;  // attribute -> index in FileIndex::subgraphs
 };
 
 struct BodyPlace {
   wire::Span span;  // content of the graph or function
   std::vector<NodePlace> nodes;
-  // Calls of local functions by their unique label (graph/call_label.h).
+  // Calls of local functions by their unique label (graph/call_label.h): the node; and graphs
+  // inside nodes by "LABEL/ATTRIBUTE": ~k for FileIndex::subgraphs[k].
   std::map<std::string, int32_t, std::less<>> calls;
+  std::unordered_map<std::string, wire::Span> initializers;  // none in a function
 };
 
 struct FileIndex {
@@ -35,15 +38,17 @@ struct FileIndex {
 
   BodyPlace main;
   std::vector<BodyPlace> functions;
-  std::unordered_map<std::string, wire::Span> initializers;  // of the main graph
+  std::vector<BodyPlace> subgraphs;  // inside nodes, at any depth
   // How many call nodes of the whole file, graphs inside nodes included, name each function.
   std::vector<int64_t> call_sites;
 
-  // The call nodes that `path` leads through: node indices, first in the main graph, then in each
-  // body. Throws Error when the path leads nowhere or is ambiguous.
-  std::vector<int32_t> resolve(const std::string& path) const;
+  // The calls that `path` leads through, as BodyPlace::calls tells them, first in the main graph,
+  // then in each body. Throws Error when the path leads nowhere or is ambiguous.
+  std::vector<int32_t> resolve(const std::string& path) const { return resolve(main, path); }
+  std::vector<int32_t> resolve(const BodyPlace& from, const std::string& path) const;
   // The body reached by these calls.
   const BodyPlace& body_of(const std::vector<int32_t>& calls) const;
+  const BodyPlace& body_behind(const BodyPlace& body, int32_t call) const;
   const NodePlace& node_at(const std::vector<int32_t>& calls, int32_t node) const;
 };
 

@@ -6,6 +6,7 @@
 #include <system_error>
 
 #include "graph/external_files.h"
+#include "graph/onnx_proto.h"
 #include "graph/save_plan.h"
 #include "graph/support/atomic_file.h"
 #include "graph/support/error.h"
@@ -43,51 +44,6 @@ void set_info(const Value& value, onnx::ValueInfoProto& info) {
   if (value.type.dtype != DType::kUndefined) set_type(value.type, *info.mutable_type());
 }
 
-void set_tensor(const std::string& name, const Tensor& value, onnx::TensorProto& tensor) {
-  tensor.set_name(name);
-  tensor.set_data_type(static_cast<int32_t>(value.dtype()));
-  for (int64_t d : value.shape()) tensor.add_dims(d);
-  if (value.dtype() == DType::kString) {
-    for (const std::string& text : value.strings()) tensor.add_string_data(text);
-  } else {
-    tensor.set_raw_data(value.bytes().data(), value.bytes().size());
-  }
-}
-
-struct AttributeWriter {
-  onnx::AttributeProto& proto;
-  using A = onnx::AttributeProto;
-
-  void operator()(int64_t value) { proto.set_type(A::INT), proto.set_i(value); }
-  void operator()(double value) {
-    proto.set_type(A::FLOAT), proto.set_f(static_cast<float>(value));
-  }
-  void operator()(const std::string& value) { proto.set_type(A::STRING), proto.set_s(value); }
-  void operator()(const std::vector<int64_t>& values) {
-    proto.set_type(A::INTS);
-    for (int64_t value : values) proto.add_ints(value);
-  }
-  void operator()(const std::vector<double>& values) {
-    proto.set_type(A::FLOATS);
-    for (double value : values) proto.add_floats(static_cast<float>(value));
-  }
-  void operator()(const std::vector<std::string>& values) {
-    proto.set_type(A::STRINGS);
-    for (const std::string& value : values) proto.add_strings(value);
-  }
-  void operator()(const Tensor& value) {
-    proto.set_type(A::TENSOR);
-    set_tensor("", value, *proto.mutable_t());
-  }
-  void operator()(const GraphAttribute& value) {
-    proto.set_type(A::GRAPH);
-    if (!proto.mutable_g()->ParseFromString(value.serialized)) {
-      throw Error("attribute {}: its graph is corrupt", in_quotes(proto.name()));
-    }
-  }
-  void operator()(const AttributeReference& value) { proto.set_ref_attr_name(value.name); }
-};
-
 void set_node(const Node& node, onnx::NodeProto& proto) {
   proto.set_op_type(node.op);
   proto.set_domain(node.domain);
@@ -98,7 +54,7 @@ void set_node(const Node& node, onnx::NodeProto& proto) {
   for (const auto& [name, attribute] : node.attributes) {
     onnx::AttributeProto* entry = proto.add_attribute();
     entry->set_name(name);
-    std::visit(AttributeWriter{*entry}, attribute);
+    export_attribute(attribute, *entry);
   }
 }
 
@@ -152,7 +108,7 @@ std::string to_onnx_bytes(const Graph& graph) {
     if (!value.is_constant() && !value.is_state()) continue;
     const Tensor data =
         value.data.defined() ? value.data : Tensor(value.type.dtype, value.type.shape());
-    set_tensor(value.name, data, *proto.add_initializer());
+    export_tensor(value.name, data, *proto.add_initializer());
   }
   for (const Node& node : graph.nodes()) set_node(node, *proto.add_node());
   std::string bytes;

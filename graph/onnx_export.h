@@ -24,8 +24,9 @@ struct NewValue {
 // BatchNormalization in inference form: training_mode 0, one output). Inside a local function it
 // holds for all its calls.
 struct NodeEdit {
-  int32_t function = -1;                // index in the file; -1: the main graph
-  int32_t node = -1;                    // index in that graph or body, in file order
+  int32_t function = -1;  // index in the file; -1: the main graph
+  std::string path;       // of a graph inside nodes there, as Origin::path spells it; "": none
+  int32_t node = -1;      // index in that graph or body, in file order
   std::map<std::string, int64_t> ints;  // attributes to set, added when absent
   int keep_inputs = -1;                 // drops the inputs behind these; -1: all stay
   int keep_outputs = -1;                // the dropped ones must have no readers

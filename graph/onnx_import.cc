@@ -11,6 +11,7 @@
 #include "graph/faults.h"
 #include "graph/function_calls.h"
 #include "graph/onnx_proto.h"
+#include "graph/subgraph.h"
 #include "graph/support/error.h"
 #include "graph/support/text.h"
 
@@ -294,7 +295,7 @@ std::map<const Node*, std::string> call_labels(const Graph& body,
   std::vector<const Node*> nodes;
   std::vector<CallSite> calls;
   for (const Node& node : body.nodes()) {
-    if (!names.contains({node.domain, node.op})) continue;
+    if (!names.contains({node.domain, node.op}) && subgraphs_of(node).empty()) continue;
     nodes.push_back(&node);
     calls.push_back({node.name, node.op, node.origin.node});
   }

@@ -32,10 +32,11 @@ struct ImportedModel {
       notices;  // training_info kept untouched, stale value_info, unsorted nodes, ...
 };
 
-// The label of each call of a local function in `body`, as Origin::path spells it: the node's name
-// (its operator when it has none) if no other call is named so, else "NAME#INDEX" with the node's
-// index in the file. Paths are labels joined by slashes; inlining has to use these, or saving
-// doesn't find the way back.
+// The label of each call of a local function in `body`, and of each node with graphs inside, as
+// Origin::path spells it: the node's name (its operator when it has none) if no other of them is
+// named so, else "NAME#INDEX" with the node's index in the file. Paths are labels, of a graph
+// inside a node "LABEL/ATTRIBUTE", joined by slashes; inlining has to use these, or saving doesn't
+// find the way back.
 std::map<const Node*, std::string> call_labels(const Graph& body,
                                                const std::vector<Function>& functions);
 

@@ -138,6 +138,40 @@ Dim import_dim(const onnx::TensorShapeProto::Dimension& dim) {
   return Dim();
 }
 
+struct AttributeWriter {
+  onnx::AttributeProto& proto;
+  using A = onnx::AttributeProto;
+
+  void operator()(int64_t value) { proto.set_type(A::INT), proto.set_i(value); }
+  void operator()(double value) {
+    proto.set_type(A::FLOAT), proto.set_f(static_cast<float>(value));
+  }
+  void operator()(const std::string& value) { proto.set_type(A::STRING), proto.set_s(value); }
+  void operator()(const std::vector<int64_t>& values) {
+    proto.set_type(A::INTS);
+    for (int64_t value : values) proto.add_ints(value);
+  }
+  void operator()(const std::vector<double>& values) {
+    proto.set_type(A::FLOATS);
+    for (double value : values) proto.add_floats(static_cast<float>(value));
+  }
+  void operator()(const std::vector<std::string>& values) {
+    proto.set_type(A::STRINGS);
+    for (const std::string& value : values) proto.add_strings(value);
+  }
+  void operator()(const Tensor& value) {
+    proto.set_type(A::TENSOR);
+    export_tensor("", value, *proto.mutable_t());
+  }
+  void operator()(const GraphAttribute& value) {
+    proto.set_type(A::GRAPH);
+    if (!proto.mutable_g()->ParseFromString(value.serialized)) {
+      throw Error("attribute {}: its graph is corrupt", in_quotes(proto.name()));
+    }
+  }
+  void operator()(const AttributeReference& value) { proto.set_ref_attr_name(value.name); }
+};
+
 }  // namespace
 
 std::string normal_domain(const std::string& domain) { return domain == "ai.onnx" ? "" : domain; }
@@ -191,6 +225,21 @@ Attribute import_attribute(const Model& model, const AttributeProto& attribute) 
     default:
       throw Error("attribute {}: holds a value of kind {}, which is not supported",
                   in_quotes(attribute.name()), kind_name(kind));
+  }
+}
+
+void export_attribute(const Attribute& attribute, AttributeProto& proto) {
+  std::visit(AttributeWriter{proto}, attribute);
+}
+
+void export_tensor(const std::string& name, const Tensor& value, onnx::TensorProto& tensor) {
+  tensor.set_name(name);
+  tensor.set_data_type(static_cast<int32_t>(value.dtype()));
+  for (int64_t d : value.shape()) tensor.add_dims(d);
+  if (value.dtype() == DType::kString) {
+    for (const std::string& text : value.strings()) tensor.add_string_data(text);
+  } else {
+    tensor.set_raw_data(value.bytes().data(), value.bytes().size());
   }
 }
 

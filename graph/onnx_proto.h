@@ -15,6 +15,7 @@ class AttributeProto;
 class FunctionProto;
 class GraphProto;
 class NodeProto;
+class TensorProto;
 class TypeProto;
 }  // namespace onnx
 
@@ -34,6 +35,9 @@ std::vector<std::string> outer_values(const onnx::GraphProto& graph);
 
 // Throws Error when kind and value disagree, or the kind is none that an Attribute can hold.
 Attribute import_attribute(const Model& model, const onnx::AttributeProto& attribute);
+// Kind and value; the name stays. Throws Error on a graph that can't be parsed.
+void export_attribute(const Attribute& attribute, onnx::AttributeProto& proto);
+void export_tensor(const std::string& name, const Tensor& value, onnx::TensorProto& tensor);
 
 // A tensor type; nothing for sequences, maps, optionals, sparse tensors and element types that a
 // graph cannot hold; `problem` then says which.

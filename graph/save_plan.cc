@@ -99,13 +99,8 @@ void SavePlan::add(const NewValue& value) {
                  CHECK(value.value.defined());
                  if (!origin.split_use.empty()) return split(value);
                  switch (origin.kind) {
-                   case Origin::Kind::kInitializer: {
-                     const auto tensor = index_.initializers.find(origin.tensor);
-                     if (tensor == index_.initializers.end()) {
-                       throw Error("the file has no initializer of this name");
-                     }
-                     return set_tensor(edit_, tensor->second, value.value, false);
-                   }
+                   case Origin::Kind::kInitializer:
+                     return set_initializer(value);
                    case Origin::Kind::kConstantNode:
                      return set_constant(value);
                    case Origin::Kind::kGraphInput:
@@ -122,11 +117,17 @@ void SavePlan::add(const NodeEdit& change) {
   changes_.push_back(change);
 }
 
+const BodyPlace& SavePlan::body_of(const NodeEdit& change) const {
+  const BodyPlace* body =
+      change.function < 0 ? &index_.main : &index_.functions.at(change.function);
+  for (int32_t call : index_.resolve(*body, change.path)) body = &index_.body_behind(*body, call);
+  return *body;
+}
+
 void SavePlan::change_node(FileEdit& edit, const NodeEdit& change) const {
-  const BodyPlace& body = change.function < 0 ? index_.main : index_.functions.at(change.function);
-  const Span place = body.nodes.at(change.node).span;
+  const Span place = body_of(change).nodes.at(change.node).span;
   if (change.remove) {
-    drop_infos(edit, change.function, outputs_behind(model_.bytes(), place, 0));
+    drop_infos(edit, change, outputs_behind(model_.bytes(), place, 0));
     return edit.drop(place.begin);
   }
   NodeChange& node = edit.node(place.begin);
@@ -134,14 +135,15 @@ void SavePlan::change_node(FileEdit& edit, const NodeEdit& change) const {
   node.keep_inputs = change.keep_inputs;
   node.keep_outputs = change.keep_outputs;
   if (change.keep_outputs < 0) return;
-  drop_infos(edit, change.function, outputs_behind(model_.bytes(), place, change.keep_outputs));
+  drop_infos(edit, change, outputs_behind(model_.bytes(), place, change.keep_outputs));
 }
 
 // It would be about nothing.
-void SavePlan::drop_infos(FileEdit& edit, int32_t function,
+void SavePlan::drop_infos(FileEdit& edit, const NodeEdit& change,
                           const std::set<std::string>& names) const {
-  const BodyPlace& body = function < 0 ? index_.main : index_.functions.at(function);
-  const uint32_t value_info = function < 0 ? field::kGraphValueInfo : field::kFunctionValueInfo;
+  const BodyPlace& body = body_of(change);
+  const bool is_graph = change.function < 0 || !change.path.empty();
+  const uint32_t value_info = is_graph ? field::kGraphValueInfo : field::kFunctionValueInfo;
   Reader reader(model_.bytes(), body.span);
   while (reader.next()) {
     if (!reader.field().is(value_info, Type::kBytes)) continue;
@@ -151,13 +153,14 @@ void SavePlan::drop_infos(FileEdit& edit, int32_t function,
 }
 
 void SavePlan::drop_initializer(const std::string& name) {
-  const auto tensor = index_.initializers.find(name);
-  if (tensor == index_.initializers.end() || external_.is_external(tensor->second.begin)) return;
+  const auto tensor = index_.main.initializers.find(name);
+  if (tensor == index_.main.initializers.end() || external_.is_external(tensor->second.begin))
+    return;
   for (const auto& input : model_.skeleton().graph().input()) {
     if (input.name() == name) return;
   }
   edit_.drop(tensor->second.begin);
-  drop_infos(edit_, -1, {name});
+  drop_infos(edit_, NodeEdit(), {name});
 }
 
 Tensor SavePlan::in_type(const Tensor& value, DType dtype) {
@@ -192,6 +195,15 @@ void SavePlan::set_tensor(FileEdit& edit, Span place, const Tensor& value, bool 
   } else {
     throw Error("it is external data inside a function that is called more than once");
   }
+}
+
+void SavePlan::set_initializer(const NewValue& value) {
+  const Calls calls = index_.resolve(value.origin.path);
+  const auto& initializers = index_.body_of(calls).initializers;
+  const auto tensor = initializers.find(value.origin.tensor);
+  if (tensor == initializers.end()) throw Error("the file has no initializer of this name");
+  FileEdit& edit = edit_for(calls);
+  set_tensor(edit, tensor->second, value.value, &edit != &edit_);
 }
 
 void SavePlan::set_constant(const NewValue& value) {
@@ -257,8 +269,8 @@ NodePlace SavePlan::split_node(const Origin& origin, int& slot) const {
 void SavePlan::split(const NewValue& value) {
   int slot = 0;
   const NodePlace node = split_node(value.origin, slot);
-  const auto tensor = index_.initializers.find(value.origin.tensor);
-  const DType dtype = tensor == index_.initializers.end()
+  const auto tensor = index_.main.initializers.find(value.origin.tensor);
+  const DType dtype = tensor == index_.main.initializers.end()
                           ? value.value.dtype()
                           : checked_dtype(read_tensor_message(model_.bytes(), tensor->second));
   add_initializer(value.origin.split_use, in_type(value.value, dtype));
@@ -268,9 +280,8 @@ void SavePlan::split(const NewValue& value) {
 bool SavePlan::called_once(const Calls& calls) const {
   const BodyPlace* body = &index_.main;
   for (int32_t call : calls) {
-    const int callee = body->nodes[call].callee;
-    if (index_.call_sites[callee] != 1) return false;
-    body = &index_.functions[callee];
+    if (call >= 0 && index_.call_sites[body->nodes[call].callee] != 1) return false;
+    body = &index_.body_behind(*body, call);
   }
   return true;
 }
@@ -286,10 +297,12 @@ std::string SavePlan::fresh_function_name(const std::string& name) {
 // copy that only this call uses.
 FileEdit& SavePlan::edit_for(const Calls& calls) {
   if (called_once(calls)) return edit_;
+  const Calls outer(calls.begin(), calls.end() - 1);
+  // A graph inside a node is part of what holds the node.
+  if (calls.back() < 0) return edit_for(outer);
   auto& copy = copies_[calls];
   if (copy != nullptr) return copy->edit;
 
-  const Calls outer(calls.begin(), calls.end() - 1);
   const NodePlace& call = index_.node_at(outer, calls.back());
   const std::string& name = model_.skeleton().functions(call.callee).name();
   copy = std::make_unique<Copy>(Copy{fresh_function_name(name), FileEdit(model_.bytes())});

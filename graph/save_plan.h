@@ -38,11 +38,13 @@ class SavePlan {
   FileEdit& edit_for(const Calls& calls);
   void change_node(FileEdit& edit, const NodeEdit& change) const;
   // What the file says about the types of these values.
-  void drop_infos(FileEdit& edit, int32_t function, const std::set<std::string>& names) const;
+  void drop_infos(FileEdit& edit, const NodeEdit& change, const std::set<std::string>& names) const;
+  const BodyPlace& body_of(const NodeEdit& change) const;
   bool called_once(const Calls& calls) const;
   // The value in the type of the file, which may be narrower; a notice when a number is too large.
   Tensor in_type(const Tensor& value, DType dtype);
   void set_tensor(FileEdit& edit, wire::Span tensor, const Tensor& value, bool in_copy);
+  void set_initializer(const NewValue& value);
   void set_constant(const NewValue& value);
   void add_initializer(const std::string& name, const Tensor& value);
   void split(const NewValue& value);

@@ -22,7 +22,7 @@ bool canonicalize(graph::Graph& graph, PassContext& context) {
     const auto of_graph = graph.opsets.find(node->domain);
     const int64_t opset =
         node->get_int(kOpsetOfNode, of_graph == graph.opsets.end() ? 1 : of_graph->second);
-    node->attributes.erase(kOpsetOfNode);
+    if (!node->has(kPathOfNode)) node->attributes.erase(kOpsetOfNode);
     context.collect_fault(*node, [&] {
       with_context([&] { return "reading node " + node->label(); },
                    [&] { ops::normalize_node(*node, opset); });

@@ -3,7 +3,8 @@
 //
 // Nodes that can't be typed are listed in the context, not refused: a branch that the loss doesn't
 // need may hold anything. Behind a fault no type is known, so that it has no follow-up errors;
-// behind an operator that isn't known the declared types stand. What the file declares about
+// behind an operator that isn't known the declared types stand. An If whose condition is folded by
+// then gives way to the branch that is taken. What the file declares about
 // interior values is only a hint elsewhere; a contradiction is said once.
 #include <algorithm>
 #include <unordered_set>
@@ -11,6 +12,7 @@
 #include "graph/support/error.h"
 #include "ops/core/infer.h"
 #include "ops/core/kernel.h"
+#include "passes/branches.h"
 #include "passes/fold.h"
 #include "passes/node_notices.h"
 #include "passes/pass.h"
@@ -67,7 +69,7 @@ class Inferrer {
  public:
   Inferrer(graph::Graph& graph, PassContext& context)
       : graph_(graph), context_(context), folder_(graph) {
-    for (const UnsupportedNode& node : context.unsupported) faulty_names_.insert(node.output);
+    note_faults(0);
   }
 
   void run() {
@@ -75,6 +77,7 @@ class Inferrer {
     for (Node& node : graph_.nodes()) nodes.push_back(&node);
     for (Node* node : nodes) visit(*node);
     notices_.tell(context_);
+    tell_branches();
     if (stale_ == 0) return;
     context_.notice(
         fmt::format("{} declared shape{} in the file {} stale (own inference is used): {}", stale_,
@@ -82,7 +85,14 @@ class Inferrer {
   }
 
  private:
+  void note_faults(size_t first) {
+    for (size_t i = first; i < context_.unsupported.size(); ++i) {
+      faulty_names_.insert(context_.unsupported[i].output);
+    }
+  }
+
   void visit(Node& node) {
+    if (is_branching(node)) return visit_branching(node);
     const ops::OpDef* op = ops::OpRegistry::get().find(node);
     if (op == nullptr) {
       context_.unsupported.push_back(
@@ -96,6 +106,35 @@ class Inferrer {
     } else if (!context_.collect_fault(node, [&] { infer(node, *op); })) {
       spread_fault(node);
     }
+  }
+
+  void visit_branching(Node& node) {
+    if (node.input(0) != nullptr && faulty_.contains(node.input(0))) return spread_fault(node);
+    if (!branch_is_known(node)) {
+      context_.unsupported.push_back(
+          unsupported(node, UnsupportedNode::Kind::kFault, open_condition(node)));
+      return forget_undeclared(node);
+    }
+    const std::string label = node.label();
+    const size_t faults = context_.unsupported.size();
+    std::vector<Node*> taken;
+    if (!context_.collect_fault(node, [&] { taken = take_branch(graph_, context_, node); })) {
+      return spread_fault(node);
+    }
+    note_faults(faults);
+    if (branches_++ == 0) first_branch_ = label;
+    for (Node* inner : taken) visit(*inner);
+  }
+
+  void tell_branches() {
+    if (branches_ == 0) return;
+    context_.notice(branches_ == 1
+                        ? fmt::format("the condition of node {} doesn't depend on data: the branch "
+                                      "that it takes is trained",
+                                      first_branch_)
+                        : fmt::format("the conditions of node {} and {} other If don't depend on "
+                                      "data: the branches that they take are trained",
+                                      first_branch_, branches_ - 1));
   }
 
   bool behind_fault(const Node& node) const {
@@ -159,6 +198,8 @@ class Inferrer {
   NodeNotices notices_;
   std::unordered_set<const Value*> faulty_;       // results of faulty nodes and what reads them
   std::unordered_set<std::string> faulty_names_;  // first results of nodes that were so before
+  int branches_ = 0;                              // that were taken
+  std::string first_branch_;
   int stale_ = 0;
   std::string example_;
 };

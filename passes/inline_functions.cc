@@ -1,7 +1,9 @@
 // inline_functions: calls of model-local functions are replaced by their bodies. Inner values are
 // named "CALL/INNER", inner origins carry the call path, so that saving finds the weights inside
-// the body.
+// the body. Nodes with graphs inside are prepared for infer_shapes (passes/branches.h): what these
+// graphs read from around them, by a name that may not last, becomes inputs of the node.
 #include "graph/names.h"
+#include "graph/subgraph.h"
 #include "graph/support/error.h"
 #include "passes/node_opset.h"
 #include "passes/pass.h"
@@ -32,12 +34,12 @@ class Inliner {
   Inliner(Graph& graph, const PassContext& context) : graph_(graph), context_(context) {}
 
   bool run() {
-    for (Node& node : graph_.nodes()) drop_note(node);
-    if (context_.functions == nullptr || context_.functions->empty()) return false;
-    const auto labels = graph::call_labels(graph_, *context_.functions);
+    for (Node& node : graph_.nodes()) drop_notes(node);
+    const auto labels = labels_of(graph_);
     std::vector<Node*> nodes;
     for (Node& node : graph_.nodes()) nodes.push_back(&node);
     bool changed = false;
+    for (Node* node : nodes) changed |= capture(*node, labels);
     for (Node* node : nodes) {
       if (const Function* function = function_of(context_, *node)) {
         expand(node, *function, labels.at(node), 1);
@@ -48,8 +50,32 @@ class Inliner {
   }
 
  private:
-  // The note is ours: no file can say it.
-  static void drop_note(Node& node) { node.attributes.erase(kOpsetOfNode); }
+  std::map<const Node*, std::string> labels_of(const Graph& body) const {
+    static const std::vector<Function> kNone;
+    return graph::call_labels(body, context_.functions == nullptr ? kNone : *context_.functions);
+  }
+
+  // The notes are ours: no file can say them.
+  static void drop_notes(Node& node) {
+    node.attributes.erase(kOpsetOfNode);
+    node.attributes.erase(kPathOfNode);
+  }
+
+  // A node of the main graph.
+  bool capture(Node& node, const std::map<const Node*, std::string>& labels) {
+    std::vector<Value*> captured;
+    const auto graphs = graph::subgraphs_of(node);
+    for (const auto& [name, graph] : graphs) {
+      for (const std::string& outer : graph->outer_values) {
+        captured.push_back(graph_.find(outer));
+        if (captured.back() == nullptr) return false;  // a text that was written by hand
+      }
+    }
+    if (graphs.empty()) return false;
+    for (Value* value : captured) graph_.set_input(&node, node.num_inputs(), value);
+    node.attributes[kPathOfNode] = labels.at(&node);
+    return true;
+  }
 
   void expand(Node* call, const Function& function, const std::string& path, int depth) {
     if (depth > kMaxDepth) {
@@ -59,7 +85,7 @@ class Inliner {
     for (size_t i = 0; i < function.inputs.size(); ++i) {
       values[function.inputs[i]] = call->input(static_cast<int>(i));
     }
-    const auto labels = graph::call_labels(*function.body, *context_.functions);
+    const auto labels = labels_of(*function.body);
     struct InnerCall {
       Node* node;
       const Function* function;
@@ -71,8 +97,14 @@ class Inliner {
         throw Error("the model-local functions expand to more than {} nodes", kMaxInlinedNodes);
       }
       Node* copy = copy_node(body_node, *call, function, path, values);
-      if (const Function* inner = function_of(context_, *copy))
-        inner_calls.emplace_back(copy, inner);
+      const auto label = labels.find(&body_node);
+      if (label == labels.end()) continue;
+      const std::string inner_path = path + "/" + label->second;
+      if (const Function* inner = function_of(context_, *copy)) {
+        inner_calls.emplace_back(copy, inner, inner_path);
+      } else {
+        copy->attributes[kPathOfNode] = inner_path;
+      }
     }
     for (size_t i = 0; i < function.outputs.size(); ++i) {
       Value* output = call->output(static_cast<int>(i));
@@ -112,6 +144,10 @@ class Inliner {
     for (const Value* value : body_node.inputs()) {
       inputs.push_back(value == nullptr ? nullptr : values.at(value->name));
     }
+    const auto graphs = graph::subgraphs_of(body_node);
+    for (const auto& [name, graph] : graphs) {
+      for (const std::string& outer : graph->outer_values) inputs.push_back(values.at(outer));
+    }
     std::vector<std::string> names;
     for (const Value* value : body_node.outputs()) {
       names.push_back(value == nullptr ? "" : graph::fresh_name(graph_, path + "/" + value->name));
@@ -124,7 +160,7 @@ class Inliner {
     for (const auto& [name, attribute] : body_node.attributes) {
       copy_attribute(*copy, name, attribute, call, function);
     }
-    drop_note(*copy);
+    drop_notes(*copy);
     keep_opset(*copy, function);
     for (int i = 0; i < body_node.num_outputs(); ++i) {
       const Value* from = body_node.output(i);
@@ -147,16 +183,24 @@ class Inliner {
 
   static void copy_attribute(Node& copy, const std::string& name, const graph::Attribute& attribute,
                              const Node& call, const Function& function) {
-    const auto* reference = std::get_if<graph::AttributeReference>(&attribute);
-    if (reference == nullptr) {
+    const auto find = [&](const std::string& wanted) -> const graph::Attribute* {
+      for (const auto* attributes : {&call.attributes, &function.attribute_defaults}) {
+        if (const auto it = attributes->find(wanted); it != attributes->end()) return &it->second;
+      }
+      return nullptr;
+    };
+    if (const auto* graph = std::get_if<graph::GraphAttribute>(&attribute)) {
+      copy.attributes[name] = graph::bind_references(*graph, find);
+    } else if (const auto* reference = std::get_if<graph::AttributeReference>(&attribute)) {
+      const graph::Attribute* value = find(reference->name);
+      if (value == nullptr) return;
+      if (std::holds_alternative<graph::GraphAttribute>(*value)) {
+        throw Error("node {}: passes a graph to the function {}, which is not supported",
+                    call.label(), function.name);
+      }
+      copy.attributes[name] = *value;
+    } else {
       copy.attributes[name] = attribute;
-      return;
-    }
-    if (const auto given = call.attributes.find(reference->name); given != call.attributes.end()) {
-      copy.attributes[name] = given->second;
-    } else if (const auto fallback = function.attribute_defaults.find(reference->name);
-               fallback != function.attribute_defaults.end()) {
-      copy.attributes[name] = fallback->second;
     }
   }
 

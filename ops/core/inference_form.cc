@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <set>
 
+#include "graph/subgraph.h"
+#include "graph/support/error.h"
+
 namespace sardonyx::ops {
 
 namespace {
@@ -21,12 +24,13 @@ std::set<std::string> read_inside(const graph::Graph& graph) {
   return names;
 }
 
+// Of one graph or function body, or of a graph inside a node of it.
 class Former {
  public:
-  Former(const graph::Graph& graph, int32_t function, const OpRegistry& registry,
+  Former(const graph::Graph& graph, const graph::NodeEdit& place, const OpRegistry& registry,
          InferenceForm& result)
       : graph_(graph),
-        function_(function),
+        place_(place),
         registry_(registry),
         read_inside_(read_inside(graph)),
         result_(result) {}
@@ -41,7 +45,7 @@ class Former {
       if (is_read(*value)) continue;
       if (value->producer != nullptr) {
         drop_constant(*value->producer);
-      } else if (value->origin.kind == graph::Origin::Kind::kInitializer && function_ < 0) {
+      } else if (value->origin.kind == graph::Origin::Kind::kInitializer && is_main()) {
         result_.unread_initializers.push_back(value->name);
       }
     }
@@ -63,7 +67,8 @@ class Former {
           node.label(), needed->name));
       return;
     }
-    edit.function = function_;
+    edit.function = place_.function;
+    edit.path = place_.path;
     edit.node = node.origin.node;
     for (int i = std::max(edit.keep_inputs, 0); edit.keep_inputs >= 0 && i < node.num_inputs();
          ++i) {
@@ -75,6 +80,8 @@ class Former {
     result_.edits.push_back(std::move(edit));
   }
 
+  bool is_main() const { return place_.function < 0 && place_.path.empty(); }
+
   bool is_read(const Value& value) const {
     return graph_.is_output(&value) || read_inside_.contains(value.name) ||
            std::ranges::any_of(value.uses(), [&](const graph::Use& use) {
@@ -85,8 +92,7 @@ class Former {
   void drop_constant(const Node& node) {
     const OpDef* op = OpRegistry::get().find(node.domain == "ai.onnx" ? "" : node.domain, node.op);
     if (op == nullptr || !op->literal || node.num_outputs() != 1) return;
-    graph::NodeEdit edit;
-    edit.function = function_;
+    graph::NodeEdit edit = place_;
     edit.node = node.origin.node;
     edit.remove = true;
     result_.edits.push_back(std::move(edit));
@@ -103,11 +109,48 @@ class Former {
   }
 
   const graph::Graph& graph_;
-  const int32_t function_;
+  const graph::NodeEdit place_;  // its node: none
   const OpRegistry& registry_;
   const std::set<std::string> read_inside_;
   std::set<std::pair<const Node*, int32_t>> dropped_uses_;
   std::vector<const Value*> dropped_;  // what they read
+  InferenceForm& result_;
+};
+
+class FormerOfModel {
+ public:
+  FormerOfModel(const graph::ImportedModel& model, const OpRegistry& registry,
+                InferenceForm& result)
+      : model_(model), registry_(registry), result_(result) {}
+
+  void visit(const graph::Graph& graph, const graph::NodeEdit& place) {
+    Former(graph, place, registry_, result_).run();
+    for (const auto& [node, label] : graph::call_labels(graph, model_.functions)) {
+      for (const auto& [attribute, inner] : graph::subgraphs_of(*node)) {
+        graph::NodeEdit inside = place;
+        inside.path += (place.path.empty() ? "" : "/") + label + "/" + attribute;
+        visit_inside(*inner, graph, inside);
+      }
+    }
+  }
+
+ private:
+  void visit_inside(const graph::GraphAttribute& attribute, const graph::Graph& around,
+                    const graph::NodeEdit& place) {
+    std::map<std::string, int64_t> opsets = around.opsets;
+    for (const graph::Function& function : model_.functions) opsets.emplace(function.domain, 1);
+    std::unique_ptr<graph::Graph> body;
+    try {
+      body = graph::import_subgraph(attribute, opsets);
+    } catch (const Error&) {
+      // Training refuses to go through it; what isn't trained stays as it is.
+      return;
+    }
+    visit(*body, place);
+  }
+
+  const graph::ImportedModel& model_;
+  const OpRegistry& registry_;
   InferenceForm& result_;
 };
 
@@ -133,9 +176,12 @@ Tensor InferenceFormContext::constant(int input) const {
 
 InferenceForm inference_form(const graph::ImportedModel& model, const OpRegistry& registry) {
   InferenceForm result;
-  Former(*model.graph, -1, registry, result).run();
+  FormerOfModel former(model, registry, result);
+  former.visit(*model.graph, {});
   for (size_t i = 0; i < model.functions.size(); ++i) {
-    Former(*model.functions[i].body, static_cast<int32_t>(i), registry, result).run();
+    graph::NodeEdit place;
+    place.function = static_cast<int32_t>(i);
+    former.visit(*model.functions[i].body, place);
   }
   return result;
 }
