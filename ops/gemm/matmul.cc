@@ -27,7 +27,8 @@ namespace {
 // The dimension two axes broadcast to; not known: -1. False when they don't fit.
 bool broadcast(const Dim& a, const Dim& b, Dim& result) {
   if (a.value == 1 || b.value == 1) {
-    result = a.value == 1 ? b : a;
+    const bool takes_b = b.value != 1 || a.symbol.empty();  // a batch of one row keeps its name
+    result = a.value == 1 && takes_b ? b : a;
   } else if (a.known() && b.known()) {
     result = a.symbol.empty() ? b : a;
     return a.value == b.value;

@@ -317,8 +317,12 @@ class Regrouping {
   Dim take(size_t i) {
     const Product weight = weights_[i];
     if (weight == 1 && (next_ == factors_.size() || factors_[next_].weight != 1)) return {1};
-    while (weight != 1 && next_ < factors_.size() && factors_[next_].weight == 1) ++next_;
     std::vector<Dim> group;
+    while (weight != 1 && next_ < factors_.size() && factors_[next_].weight == 1) {
+      // A batch of one row is merged like any other.
+      if (is_batch(factors_[next_])) group.push_back(factors_[next_].dim);
+      ++next_;
+    }
     Product taken = 1;
     do {
       CHECK(next_ < factors_.size(), "{} to {}", graph::shape_str(from_), target_text());
@@ -328,7 +332,15 @@ class Regrouping {
       if (factor.weight != 1 || weight == 1) group.push_back(factor.dim);
       ++next_;
     } while (taken < weight);
+    if (target_[i].kind == TargetAxis::Kind::kRest && weight != 1 && next_ < factors_.size() &&
+        factors_[next_].weight == 1 && is_batch(factors_[next_])) {
+      group.push_back(factors_[next_++].dim);
+    }
     return product_of(group, batch_symbol_);
+  }
+
+  bool is_batch(const Factor& factor) const {
+    return !batch_symbol_.empty() && factor.dim.symbol == batch_symbol_;
   }
 
   // The next factor is larger than what is missing: it is split when that leaves whole sizes.

@@ -231,6 +231,17 @@ TEST(MatMul, batch_role_follows_the_axis_that_carries_the_batch) {
   EXPECT_EQ(role("MatMul", {{kBatch}, {kBatch, 4}}), BatchRole::kSum);
 }
 
+TEST(MatMul, a_batch_of_one_row_keeps_its_name) {
+  graph::Graph graph;
+  graph.batch_symbol = "N";
+  auto* a = graph.add_input("a", ops::TensorType(DType::kFloat32, {graph::Dim(1, "N"), 2, 3}));
+  auto* b = graph.add_input("b", ops::TensorType(DType::kFloat32, {3, 4}));
+  auto* c = graph.add_input("c", ops::TensorType(DType::kFloat32, {1, 3, 4}));
+  ops::OpBuilder builder(graph);
+  EXPECT_EQ(builder.op("MatMul", {a, b})->type.str(), "float[N:1,2,4]");
+  EXPECT_EQ(builder.op("MatMul", {a, c})->type.str(), "float[N:1,2,4]");
+}
+
 TEST(MatMul, multiplies_vectors_as_numpy_does) {
   check_expected(matmul("matrices", given(kA), given(kB)), kAB);
   check_expected(matmul("row", given(doubles({3}, {1, 2, 3})), given(kB)), doubles({2}, {5, 11}));

@@ -107,6 +107,15 @@ TEST(Reshape, a_merged_batch_comes_back_when_it_is_split) {
   EXPECT_EQ(reshaped({5, Dim(32, "N*4"), 16}, {5, 8, 64}), "float[5,N:8,64]");
 }
 
+TEST(Reshape, a_batch_of_one_row_is_merged_like_any_other) {
+  EXPECT_EQ(reshaped({Dim(1, "N"), 7, 6}, {-1, 6}), "float[\"N*7\":7,6]");
+  EXPECT_EQ(reshaped({Dim(1, "N"), 7, 6}, {7, 6}), "float[\"N*7\":7,6]");
+  EXPECT_EQ(reshaped({Dim(7, "N*7"), 16}, {1, 7, 2, 8}), "float[N:1,7,2,8]");
+  EXPECT_EQ(reshaped({7, Dim(1, "N"), 6}, {-1, 6}), "float[\"7*N\":7,6]");
+  EXPECT_EQ(reshaped({7, Dim(1, "N"), 16}, {7, 2, 8}), "float[7,\"N*2\":2,8]");
+  EXPECT_EQ(reshaped({7, Dim(1, "N"), 6}, {-1, 1, 6}), "float[\"7*N\":7,1,6]");
+}
+
 TEST(Reshape, axes_that_are_no_whole_axes_lose_their_symbols) {
   EXPECT_EQ(reshaped({kN8, 6}, {6, 8}), "float[6,8]");
   EXPECT_EQ(reshaped({kN8, 6}, {4, 12}), "float[4,12]");
