@@ -53,6 +53,7 @@ struct SaveOptions {
 //  it was split
 //    for: `origin.node` and `origin.slot` if set, else as the text "NAME@NODE:INPUT" says.
 //  * A value of a graph input becomes an initializer with the input's name.
+//  * A value of one slice along an axis where the file's tensor has several is repeated over them.
 //  * A value inside a local function that is called more than once goes into a copy of the
 //  function, which
 //    that call then uses.

@@ -4,6 +4,8 @@
 
 #include <charconv>
 #include <cmath>
+#include <cstring>
+#include <optional>
 #include <utility>
 
 #include "graph/support/error.h"
@@ -78,6 +80,29 @@ std::string value_info_name(std::span<const std::byte> file, Span info) {
     if (reader.field().is(field::kValueInfoName, Type::kBytes)) name = reader.text();
   }
   return name;
+}
+
+// To these sizes, over axes of size 1; nothing where that isn't what it takes.
+std::optional<Tensor> repeated(const Tensor& value, const std::vector<int64_t>& shape) {
+  if (value.shape() == shape || value.shape().size() != shape.size()) return {};
+  int64_t elements = 1;
+  for (size_t i = 0; i < shape.size(); ++i) {
+    if (value.shape()[i] != shape[i] && (value.shape()[i] != 1 || shape[i] < 1)) return {};
+    elements *= shape[i];
+  }
+  Tensor whole(value.dtype(), shape);
+  const size_t element = value.bytes().size() / static_cast<size_t>(value.numel());
+  for (int64_t to = 0; to < elements; ++to) {
+    int64_t from = 0, rest = to, stride = 1;
+    for (size_t i = shape.size(); i-- > 0; rest /= shape[i]) {
+      if (value.shape()[i] == 1) continue;
+      from += rest % shape[i] * stride;
+      stride *= shape[i];
+    }
+    std::memcpy(whole.mutable_bytes().data() + static_cast<size_t>(to) * element,
+                value.bytes().data() + static_cast<size_t>(from) * element, element);
+  }
+  return whole;
 }
 
 std::string origin_label(const Origin& origin) {
@@ -183,6 +208,9 @@ Tensor SavePlan::in_type(const Tensor& value, DType dtype) {
 
 void SavePlan::set_tensor(FileEdit& edit, Span place, const Tensor& value, bool in_copy) {
   const TensorMessage message = read_tensor_message(model_.bytes(), place);
+  if (const auto whole = repeated(value, message.dims)) {
+    return set_tensor(edit, place, *whole, in_copy);
+  }
   if (message.dims != value.shape()) {
     throw Error("the new value has shape {}, but the file's tensor has {}",
                 shape_str(value.shape()), shape_str(message.dims));

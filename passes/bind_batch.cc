@@ -43,8 +43,8 @@ void bind_axis0(Value* input, int64_t batch, const std::string& symbol) {
   if (dim.known() && dim.value != batch) {
     throw Error(
         "input '{}' has the batch size {} baked in, but {} rows were asked for; use --batch {}, or "
-        "--micro-batch {} and a --batch that is a multiple of it, or export with a dynamic batch "
-        "axis",
+        "--micro-batch {} and a --batch that is a multiple of it, or --set-batch, or export with "
+        "a dynamic batch axis",
         input->name, dim.value, batch, dim.value, dim.value);
   }
   dim = Dim(batch, symbol);

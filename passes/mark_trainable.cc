@@ -168,8 +168,34 @@ class Marker {
     if (value.type.numel() == 1 && !fills_parameter_slot(value)) {
       return {Role::kConstant, "one-element scalar outside a parameter slot; --train trains it"};
     }
+    if (is_row_per_sample(value)) {
+      return {
+          Role::kConstant,
+          "one equal row for each sample of the batch in the file; --set-batch trains it as one "
+          "row, --train as many"};
+    }
     const graph::Use& use = value.uses().front();
     return {Role::kTrainable, "reaches the loss through " + use.node->label()};
+  }
+
+  // An exporter with a fixed batch writes a class token like this: expanded. What the places in the
+  // batch would learn apart says nothing about the samples that come to stand there.
+  bool is_row_per_sample(const Value& value) const {
+    const auto meets_samples = [&](const graph::Use& use) {
+      const Value* result = use.node->output(0);
+      return slot_of(use) == ops::ParameterSlot::kNone && result != nullptr &&
+             result->type.rank() == value.type.rank() && ops::carries_batch(graph_, result) &&
+             result->type.dims[0].value == value.type.dims[0].value;
+    };
+    return value.type.rank() >= 2 && value.type.dims[0].value > 1 && has_equal_rows(value.data) &&
+           std::ranges::all_of(value.uses(), meets_samples);
+  }
+
+  static bool has_equal_rows(const graph::Tensor& tensor) {
+    if (!tensor.defined() || tensor.numel() == 0) return false;
+    const std::span<const std::byte> bytes = tensor.bytes();
+    const size_t row = bytes.size() / static_cast<size_t>(tensor.shape()[0]);
+    return std::memcmp(bytes.data(), bytes.data() + row, bytes.size() - row) == 0;
   }
 
   // A weight, bias or scale input, or the bias of a single-output head.

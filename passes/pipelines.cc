@@ -12,6 +12,7 @@ constexpr PipelineEntry kPreparation[] = {
     {"lift_constants", "weights in Constant nodes become constants like any initializer"},
     {"canonicalize", "nothing after this asks for an opset"},
     {"convert_dtype", "before any type is inferred from the old one"},
+    {"set_batch", "while inputs still have the file's own number of rows"},
     {"bind_batch", "shapes become numbers; the batch axis keeps its name"},
     {"infer_shapes", "needs the batch; folds Shape arithmetic, which Reshape needs"},
     {"split_merged", "needs types, to see through aliases; before anything is a parameter"},

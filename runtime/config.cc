@@ -155,6 +155,7 @@ SessionOptions session_options(const Flags& flags) {
   pipeline.dtype = flags.dtype == "f64" ? graph::DType::kFloat64 : graph::DType::kFloat32;
   if (flags.dtype == "tf32") pipeline.precision = passes::Precision::kTf32;
   if (flags.dtype == "bf16") pipeline.precision = passes::Precision::kBFloat16;
+  pipeline.set_batch = flags.set_batch;
   pipeline.dropout = !flags.no_dropout;
   pipeline.respect_training_mode = flags.respect_training_mode;
   pipeline.sample_variance = flags.bn_variance == "sample";

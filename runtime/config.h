@@ -28,6 +28,7 @@ struct Flags {
 
   std::optional<int64_t> epochs, steps;
   std::optional<int64_t> batch, accumulate, micro_batch;
+  bool set_batch = false;
   int64_t replicas = 1;
   std::vector<std::string> devices, shares;
   std::string reduce_dtype = "f32";
@@ -73,7 +74,7 @@ struct Flags {
 
 // A flag that is known and refused.
 struct UnbuiltFlag {
-  enum class Group : uint8_t { kBatch, kDevice, kModel, kRun };
+  enum class Group : uint8_t { kDevice, kModel, kRun };
   enum class Takes : uint8_t { kNothing, kValue };
   const char* name;
   Group group;

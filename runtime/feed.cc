@@ -26,7 +26,8 @@ int64_t rows_of(const TensorType& type) {
 int64_t Feed::baked_rows() const { return rows_of(type); }
 
 int64_t baked_rows(const Session& session) {
-  return session.data_inputs().empty() ? -1 : rows_of(session.data_inputs()[0]->type);
+  if (session.options().pipeline.set_batch || session.data_inputs().empty()) return -1;
+  return rows_of(session.data_inputs()[0]->type);
 }
 
 namespace {
@@ -142,6 +143,8 @@ Feed find_feed(const Session& session, const Flags& flags) {
                 inputs.size(), inputs.empty() ? "" : ":", list_inputs(session));
   }
   Feed feed{samples[0]->name, samples[0]->type, "", {}};
+  const bool any_batch = session.options().pipeline.set_batch;
+  if (any_batch && feed.type.ranked && !feed.type.dims.empty()) feed.type.dims[0] = graph::Dim();
   if (!labels.empty()) {
     feed.labels_input = labels[0]->name;
     feed.labels = labels[0]->type;

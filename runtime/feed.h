@@ -15,7 +15,7 @@ namespace sardonyx::runtime {
 
 struct Feed {
   std::string input;         // takes the samples
-  graph::TensorType type;    // of that input, as in the file
+  graph::TensorType type;    // of that input, as in the file; with --set-batch for any batch
   std::string labels_input;  // takes the labels when the file computes its own loss, else ""
   graph::TensorType labels;  // its type
 
@@ -23,7 +23,7 @@ struct Feed {
   int64_t baked_rows() const;
 };
 
-// Rows that the model's first input demands; -1: any number.
+// Rows that the model's first input demands; -1: any number, as with --set-batch.
 int64_t baked_rows(const Session& session);
 
 // Throws Error when the model doesn't take one tensor of samples.

@@ -150,6 +150,7 @@ const std::vector<Setting>& settings() {
       setting("--batch", &Flags::batch, kRefused),
       setting("--accumulate", &Flags::accumulate, kRecuts),
       setting("--micro-batch", &Flags::micro_batch, kRecuts),
+      setting("--set-batch", &Flags::set_batch, kRefused),
       setting("--replicas", &Flags::replicas, kRecuts),
       setting("--devices", &Flags::devices, kRecuts),
       setting("--shares", &Flags::shares, kRecuts),

@@ -76,7 +76,7 @@ void check_baked(int64_t baked, int64_t first_size, const std::vector<int64_t>& 
     }
     throw Error(
         "the model has the batch {} baked in, but the last batch of an epoch has {} rows; add "
-        "--drop-last, or export with a dynamic batch axis",
+        "--drop-last, or --set-batch, or export with a dynamic batch axis",
         baked, size);
   }
 }

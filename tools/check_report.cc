@@ -96,6 +96,21 @@ bool needs_operators(const CheckReport& report) {
       [](const passes::UnsupportedNode& node) { return node.kind == Kind::kUnknownOperator; });
 }
 
+std::string batch_text(const CheckReport& report) {
+  if (report.set_batch) {
+    return fmt::format("  the batch {} is baked in; --set-batch takes any other\n",
+                       report.baked_rows);
+  }
+  std::string text = fmt::format(
+      "  the batch {0} is baked in: every (micro-)batch must have {0} rows, so add --drop-last\n",
+      report.baked_rows);
+  // What is wrong with the file in any case is said elsewhere.
+  if (report.set_batch_problem.empty() || report.set_batch_problem == report.problem) return text;
+  const std::string& why = report.set_batch_problem;
+  return text + printable("  --set-batch doesn't work here: " + why.substr(0, why.find('\n'))) +
+         "\n";
+}
+
 std::string facts(const CheckReport& report) {
   std::string text = "\nfacts\n";
   for (const std::string& input : report.inputs) {
@@ -105,9 +120,7 @@ std::string facts(const CheckReport& report) {
     text += printable(fmt::format("  gives {}\n", output));
   }
   if (report.baked_rows > 0) {
-    text += fmt::format(
-        "  the batch {0} is baked in: every (micro-)batch must have {0} rows, so add --drop-last\n",
-        report.baked_rows);
+    text += batch_text(report);
   } else {
     text += "  any batch size\n";
   }
@@ -183,7 +196,11 @@ std::string command(const CheckReport& report, const runtime::Flags& flags) {
       fmt::format("sardonyx train {} --data {} --epochs 10 --batch {} --lr {:.6g}", report.model,
                   data_for(report), report.batch, runtime::learning_rate(flags));
   text += optimizer_flags(flags);
-  if (report.baked_rows > 0) text += " --drop-last";
+  if (report.set_batch) {
+    text += " --set-batch";
+  } else if (report.baked_rows > 0) {
+    text += " --drop-last";
+  }
   if (flags.accumulate) text += fmt::format(" --accumulate {}", *flags.accumulate);
   if (flags.micro_batch) text += fmt::format(" --micro-batch {}", *flags.micro_batch);
   if (flags.loss != "cross_entropy") {
@@ -268,6 +285,7 @@ std::string report_json(const CheckReport& report) {
   json["inputs"] = report.inputs;
   json["outputs"] = report.outputs;
   json["baked_batch"] = report.baked_rows > 0 ? Json(report.baked_rows) : Json();
+  json["set_batch"] = report.baked_rows > 0 ? Json(report.set_batch) : Json();
   json["rows"] = report.rows;
   json["batch_normalizations"] = report.batch_norms;
   json["batch_normalizations_in_training_form"] = report.batch_norms_in_training_form;

@@ -23,6 +23,8 @@ struct CheckReport {
   std::vector<std::string> unusual_momenta;  // "bn1: 1"
 
   int64_t baked_rows = -1, batch = 0, rows = 0;  // rows: of a micro-batch
+  bool set_batch = false;         // what the command says, and the numbers here are for
+  std::string set_batch_problem;  // why it can't, where rows are baked in
   std::vector<passes::ParameterRow> parameters;
   std::vector<passes::UnsupportedNode> unsupported;
   graph::TensorType scores;

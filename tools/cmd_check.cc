@@ -26,16 +26,30 @@ struct CheckFlags {
   bool all = false;
 };
 
+// For a file with a fixed number of rows: the session with --set-batch if that works, else why not.
+std::unique_ptr<runtime::Session> try_set_batch(const runtime::Flags& flags, CheckReport& report) {
+  runtime::SessionOptions options = runtime::session_options(flags);
+  options.pipeline.set_batch = true;
+  auto session = runtime::Session::open(flags.model, std::move(options));
+  report.set_batch_problem = session->examine(report.baked_rows + 1).error;
+  if (!report.set_batch_problem.empty()) return nullptr;
+  report.set_batch = true;
+  return session;
+}
+
 CheckReport examine(const CheckFlags& flags) {
-  const auto session =
-      runtime::Session::open(flags.shared.model, runtime::session_options(flags.shared));
+  auto session = runtime::Session::open(flags.shared.model, runtime::session_options(flags.shared));
   CheckReport report;
   report.model = flags.shared.model;
   report.producer = session->model().skeleton().producer_name();
   report.folded_batch_norms = describe(folded_batch_norm(session->model().skeleton()));
-  report.baked_rows = runtime::baked_rows(*session);
   describe_graph(session->imported(), report);
-  auto setup = runtime::batch_setup(flags.shared, report.baked_rows);
+  report.set_batch = flags.shared.set_batch;
+  report.baked_rows = runtime::baked_rows(*session);
+  if (report.baked_rows > 0) {
+    if (auto any = try_set_batch(flags.shared, report)) session = std::move(any);
+  }
+  auto setup = runtime::batch_setup(flags.shared, runtime::baked_rows(*session));
   runtime::join_singles(*session, {setup.batch}, setup.cut);
   report.batch = setup.batch;
   report.rows = runtime::largest_micro_batch(setup);

@@ -132,7 +132,9 @@ void add_batch_flags(CLI::App& app, Flags& flags) {
   add_whole(app, "--micro-batch", flags.micro_batch, 1, kMostCount,
             "largest piece, instead of --accumulate")
       ->group(kGroup);
-  add_unbuilt(app, UnbuiltFlag::Group::kBatch);
+  app.add_flag("--set-batch", flags.set_batch,
+               "any batch for a file with a fixed one, where that is provably right")
+      ->group(kGroup);
 }
 
 void add_device_flags(CLI::App& app, Flags& flags) {

@@ -64,6 +64,8 @@ void set_option(Golden& golden, const std::string& key, const std::string& value
       {"none_last", MicroBatch::kNoneLast}};
   if (key == "batch") {
     options.batch = std::stoll(value);
+  } else if (key == "set_batch") {
+    options.set_batch = value == "on";
   } else if (key == "mode") {
     options.mode = value == "eval" ? Mode::kEval : Mode::kTrain;
   } else if (key == "dtype") {

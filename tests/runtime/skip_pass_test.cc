@@ -73,7 +73,7 @@ TEST(SkipPass, each_that_is_needed_is_refused_with_those_that_are_not) {
                   "fold_constants, prune_outputs, fuse_activations, fuse_gradients, "
                   "insert_all_reduce, eliminate_common, eliminate_dead, recompute");
   }
-  EXPECT_EQ(needed, 16);
+  EXPECT_EQ(needed, 17);
 }
 
 TEST(SkipPass, each_that_only_makes_it_faster_leaves_the_run_as_it_is) {

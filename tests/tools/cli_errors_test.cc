@@ -11,6 +11,7 @@
 #include <regex>
 
 #include "graph/onnx_export.h"
+#include "graph/parse.h"
 #include "models/lenet.h"
 #include "runtime/devices/cuda.h"
 #include "tests/support/onnx_sketch.h"
@@ -161,7 +162,6 @@ TEST_F(CliErrors, what_is_not_built_is_refused_by_name) {
       {"--dtype f16", "--dtype f16: not built yet; there is f32, f64, tf32, bf16"},
       {"--loss l1", "--loss l1: not built yet; there is cross_entropy, nll, mse"},
       {"--init kaiming", "--init: filling in missing weights is not built yet"},
-      {"--set-batch", "--set-batch: making a baked batch symbolic is not built yet"},
   };
   for (const auto& [flags, message] : cases) {
     expect(std::string("train lenet.onnx --data synthetic ") + flags, 2,
@@ -235,7 +235,7 @@ TEST_F(CliErrors, a_baked_batch_is_explained) {
   expect(
       "train baked.onnx --data synthetic:60", 1,
       "error: the model has the batch 8 baked in, but the last batch of an epoch has 4 rows; add "
-      "--drop-last, or export with a dynamic batch axis");
+      "--drop-last, or --set-batch, or export with a dynamic batch axis");
   expect("train baked.onnx --data synthetic:60 --batch 12 --drop-last", 1,
          "error: input 'input' has the batch size 8 baked in, but 12 rows were asked for");
   EXPECT_EQ(run("train baked.onnx --data synthetic:60 --drop-last").code, 0);
@@ -243,8 +243,29 @@ TEST_F(CliErrors, a_baked_batch_is_explained) {
             0);
   const Outcome check = run("check baked.onnx");
   EXPECT_EQ(check.code, 0);
-  EXPECT_TRUE(has(check.out, "the batch 8 is baked in"));
-  EXPECT_TRUE(has(check.out, "--batch 8 --lr 0.01 --drop-last"));
+  EXPECT_TRUE(has(check.out, "the batch 8 is baked in; --set-batch takes any other"));
+  EXPECT_TRUE(has(check.out, "--batch 64 --lr 0.01 --set-batch"));
+  const Outcome train =
+      run("train baked.onnx --data synthetic:60 --batch 12 --set-batch --save s.onnx");
+  EXPECT_EQ(train.code, 0) << train.err;
+  EXPECT_TRUE(has(train.out, "5 steps per epoch"));
+  EXPECT_EQ(run("eval s.onnx --data synthetic:60 --set-batch").code, 0);
+  EXPECT_EQ(run("bench baked.onnx --set-batch --batch 3 --steps 1 --repetitions 1").code, 0);
+  EXPECT_TRUE(has(run("inspect baked.onnx --training --set-batch --batch 5").out, "batch:5"));
+  const auto by_hand = graph::parse(R"(<ir_version: 8, opset_import: ["" : 13]>
+      g (float[4,3] x) => (float[4,3] y) <float[3,3] w = {1, 2, 3, 4, 5, 6, 7, 8, 9}, float[4,3] rows = {
+        1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}> { a = MatMul(x, w) y = Add(a, rows) })");
+  graph::write_onnx(*by_hand, program_.file("rows.onnx"));
+  const Outcome refused = run("check rows.onnx --loss mse");
+  EXPECT_TRUE(has(refused.out,
+                  "add --drop-last\n  --set-batch doesn't work here: --set-batch: node "
+                  "Add -> y can't be shown to take another number of rows than the 4 "
+                  "of the file: with 101 rows, "))
+      << refused.out;
+  EXPECT_TRUE(has(refused.out, "no single change of 'rows' float[4,3] makes it follow"));
+  EXPECT_TRUE(has(refused.out, "--batch 4 --lr 0.01 --drop-last"));
+  expect("train rows.onnx --loss mse --data synthetic:12 --batch 3 --set-batch", 1,
+         "error: --set-batch: node Add -> y can't be shown to take another number of rows");
 }
 
 TEST_F(CliErrors, nothing_to_train_gives_the_reason_for_every_tensor) {

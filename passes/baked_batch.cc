@@ -1,0 +1,552 @@
+#include "passes/baked_batch.h"
+
+#include <algorithm>
+#include <functional>
+#include <numeric>
+#include <optional>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "graph/names.h"
+#include "graph/support/text.h"
+#include "ops/core/infer.h"
+#include "passes/fold.h"
+
+namespace sardonyx::passes {
+
+namespace {
+
+using graph::DType;
+using graph::Graph;
+using graph::Node;
+using graph::Tensor;
+using graph::TensorType;
+using graph::Value;
+using support::in_quotes;
+
+constexpr int64_t kMostNumbers = 64;  // of a constant that lists sizes
+constexpr int kMostSteps = 8;         // from a node back to a constant
+
+// Where the batch is in a value: `per_row` entries of `axis` per row. Of these, `before` stand in
+// front of the batch in the order of the elements (its stride is that much smaller); -1: unknown.
+struct Place {
+  int axis = 0;
+  int64_t per_row = 1, before = 1;
+};
+
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+std::unique_ptr<Graph> bound_to(const Graph& graph, const PassContext& context, int64_t rows) {
+  std::unique_ptr<Graph> bound = graph.clone();
+  PassContext own;
+  own.options = context.options;
+  own.options.batch = rows;
+  own.options.set_batch = true;
+  find_pass("bind_batch")->run(*bound, own);
+  return bound;
+}
+
+int64_t product(const std::vector<graph::Dim>& dims, int begin, int end) {
+  int64_t result = 1;
+  for (int i = begin; i < end; ++i) result *= dims[static_cast<size_t>(i)].value;
+  return result;
+}
+
+bool lists_numbers(const Value& value) {
+  return value.is_constant() && graph::is_integer(value.type.dtype) && value.data.rank() <= 1 &&
+         value.data.numel() <= kMostNumbers;
+}
+
+Tensor with_numbers(const Tensor& like, const std::vector<int64_t>& numbers) {
+  return Tensor::of<int64_t>(like.shape(), numbers).cast(like.dtype());
+}
+
+// One slice of `axis`; undefined when they differ.
+Tensor equal_slice(const Tensor& tensor, int axis) {
+  if (!tensor.defined() || tensor.numel() == 0) return {};
+  std::vector<int64_t> shape = tensor.shape();
+  const auto outer = static_cast<size_t>(
+      std::accumulate(shape.begin(), shape.begin() + axis, int64_t{1}, std::multiplies<>()));
+  const auto count = static_cast<size_t>(shape[static_cast<size_t>(axis)]);
+  shape[static_cast<size_t>(axis)] = 1;
+  Tensor slice(tensor.dtype(), shape);
+  const size_t bytes = slice.bytes().size() / outer;
+  for (size_t i = 0; i < outer; ++i) {
+    const auto first = tensor.bytes().subspan(i * count * bytes, bytes);
+    for (size_t row = 1; row < count; ++row) {
+      const auto other = tensor.bytes().subspan((i * count + row) * bytes, bytes);
+      if (!std::ranges::equal(first, other)) return {};
+    }
+    std::ranges::copy(first, slice.mutable_bytes().subspan(i * bytes).begin());
+  }
+  return slice;
+}
+
+class Finder {
+ public:
+  Finder(const Graph& graph, const PassContext& context, int64_t rows)
+      : rows_(rows), base_(bound_to(graph, context, rows)) {
+    PassContext own;
+    own.options = context.options;
+    own.unsupported = context.unsupported;
+    find_pass("infer_shapes")->run(*base_, own);
+    for (const UnsupportedNode& node : own.unsupported) faulty_.insert(node.output);
+    prime_ = choose_prime();
+    probe_ = bound_to(graph, context, prime_);
+  }
+
+  BakedBatch run() {
+    for (const Value* input : probe_->inputs()) note_place(*input, {});
+    int position = 0;
+    std::vector<Node*> nodes;
+    for (Node& node : probe_->nodes()) {
+      nodes.push_back(&node);
+      positions_.emplace(&node, position++);
+    }
+    Folder folder(*probe_);
+    for (Node* node : nodes) {
+      if (is_unknown(*node)) {
+        forget(*node);
+        continue;
+      }
+      const std::string why = make_follow(*node);
+      if (!why.empty()) {
+        found_.faults.emplace_back(positions_.at(node), why);
+        forget(*node);
+        continue;
+      }
+      folder.fold_shape_arithmetic(*node);
+    }
+    found_.rows = rows_;
+    for (const auto& [name, place] : places_) {
+      found_.axes.emplace(name, std::pair(place.axis, place.per_row));
+    }
+    return std::move(found_);
+  }
+
+ private:
+  // --- types
+
+  int64_t choose_prime() const {
+    std::unordered_set<int64_t> numbers;
+    for (const Value& value : base_->values()) {
+      for (const graph::Dim& dim : value.type.dims) numbers.insert(dim.value);
+      if (!lists_numbers(value)) continue;
+      for (const int64_t number : value.data.to_ints()) numbers.insert(number);
+    }
+    const auto divides_any = [&](int64_t n) {
+      return std::ranges::any_of(numbers, [n](int64_t x) { return x > 0 && x % n == 0; });
+    };
+    const auto is_prime = [](int64_t n) {
+      for (int64_t d = 2; d * d <= n; ++d) {
+        if (n % d == 0) return false;
+      }
+      return true;
+    };
+    int64_t prime = 101;
+    while (!is_prime(prime) || divides_any(prime)) ++prime;
+    return prime;
+  }
+
+  // Behind what can't be typed with the file's own rows nothing is known, and nothing is claimed.
+  bool is_unknown(const Node& node) const {
+    if (ops::OpRegistry::get().find(node) == nullptr) return true;
+    const auto unknown = [&](const Value* value) {
+      return value != nullptr && unknown_.contains(value);
+    };
+    if (std::ranges::any_of(node.inputs(), unknown)) return true;
+    return std::ranges::any_of(node.outputs(), [&](const Value* value) {
+      if (value == nullptr) return false;
+      const Value* base = base_->find(value->name);
+      return base == nullptr || !base->type.is_static() || faulty_.contains(value->name);
+    });
+  }
+
+  void forget(Node& node) {
+    for (Value* value : node.outputs()) {
+      if (value == nullptr) continue;
+      value->type = TensorType::unranked(DType::kUndefined);
+      unknown_.insert(value);
+    }
+  }
+
+  const Place* place(const Value* value) const {
+    const auto it = value == nullptr ? places_.end() : places_.find(value->name);
+    return it == places_.end() ? nullptr : &it->second;
+  }
+
+  // --- does a node follow?
+
+  // Where the batch is in a value, by its two types. "": it follows.
+  std::string find_place(const Value& value, std::optional<Place>& place) const {
+    const TensorType& file = base_->find(value.name)->type;
+    const TensorType& type = value.type;
+    if (!type.is_static() || type.rank() != file.rank()) {
+      return fmt::format("the type of its output {} isn't known", in_quotes(value.name));
+    }
+    for (int i = 0; i < type.rank(); ++i) {
+      const int64_t size = type.dims[i].value, was = file.dims[i].value;
+      if (size == was) continue;
+      const bool counts_rows = size % prime_ == 0 && size / prime_ * rows_ == was;
+      if (!counts_rows || place) {
+        return fmt::format("axis {} of its output {} has {} elements in the file, and {}", i,
+                           in_quotes(value.name), was,
+                           place ? "so would two axes be the batch"
+                                 : "would neither stay so nor be a multiple of the rows");
+      }
+      place = Place{i, size / prime_, size == prime_ ? 1 : -1};
+    }
+    return "";
+  }
+
+  static bool keeps_elements(const Node& node) {
+    const ops::OpDef* op = ops::OpRegistry::get().find(node);
+    return op->view && node.input(0) != nullptr && node.output(0) != nullptr &&
+           node.input(0)->type.is_static() && node.output(0)->type.is_static() &&
+           node.input(0)->type.numel() == node.output(0)->type.numel();
+  }
+
+  // Of a view: the batch must stay where it is in the order of the elements.
+  static std::string keep_position(const Node& node, const Place& from, Place& to) {
+    const auto& in = node.input(0)->type.dims;
+    const auto& out = node.output(0)->type.dims;
+    const auto refuse = [&] {
+      return fmt::format("the batch would stand between other elements in {} than in {}",
+                         in_quotes(node.output(0)->name), in_quotes(node.input(0)->name));
+    };
+    if (from.before < 0) return refuse();
+    const int64_t before = product(in, 0, from.axis) * from.before;
+    const int64_t behind =
+        from.per_row / from.before * product(in, from.axis + 1, static_cast<int>(in.size()));
+    const int64_t outer = product(out, 0, to.axis);
+    const int64_t inner = product(out, to.axis + 1, static_cast<int>(out.size()));
+    if (outer == 0 || inner == 0 || before % outer != 0 || behind % inner != 0) return refuse();
+    to.before = before / outer;
+    return to.before * (behind / inner) == to.per_row ? "" : refuse();
+  }
+
+  using Places = std::vector<std::optional<Place>>;  // by output
+
+  std::string follows(Node& node, Places& places) {
+    try {
+      ops::infer_node(node);
+    } catch (const Error& error) {
+      return fmt::format("with {} rows, {}", prime_, first_line(error.what()));
+    }
+    places.assign(static_cast<size_t>(node.num_outputs()), {});
+    const auto has_batch = [&](const Value* value) { return place(value) != nullptr; };
+    const bool fed = std::ranges::any_of(node.inputs(), has_batch);
+    const ops::OpDef& op = ops::OpRegistry::get().at(node);
+    for (int i = 0; i < node.num_outputs(); ++i) {
+      const Value* value = node.output(i);
+      if (value == nullptr || (value->uses().empty() && !probe_->is_output(value))) continue;
+      std::optional<Place>& to = places[static_cast<size_t>(i)];
+      std::string why = find_place(*value, to);
+      if (why.empty() && fed && !to && !value->uses().empty() && !op.reads_only_shapes) {
+        why = fmt::format(
+            "its output {} has no batch axis any more, and numbers behind it may count rows",
+            in_quotes(value->name));
+      }
+      if (why.empty()) why = keep_output(*value, to);
+      if (why.empty() && to && i == 0 && keeps_elements(node) && has_batch(node.input(0))) {
+        why = keep_position(node, *place(node.input(0)), *to);
+      } else if (to && to->before < 0) {
+        to->before = inherited(node, *to);
+      }
+      if (!why.empty()) return why;
+    }
+    return "";
+  }
+
+  // Axis 0 of an output of the file is the batch there: it must stay that.
+  std::string keep_output(const Value& value, const std::optional<Place>& place) const {
+    if (!probe_->is_output(&value) || value.type.rank() < 2) return "";
+    const bool first = place && place->axis == 0 && place->per_row == 1;
+    if (first || base_->find(value.name)->type.dims[0].value != rows_) return "";
+    return fmt::format("axis 0 of the output {} would not be the batch", in_quotes(value.name));
+  }
+
+  // Of a node that moves whole axes.
+  int64_t inherited(const Node& node, const Place& to) const {
+    for (const Value* value : node.inputs()) {
+      const Place* from = place(value);
+      if (from != nullptr && from->per_row == to.per_row) return from->before;
+    }
+    return -1;
+  }
+
+  void note_place(const Value& value, std::optional<Place> known) {
+    if (!known) find_place(value, known);
+    if (known) places_.insert_or_assign(value.name, *known);
+  }
+
+  // --- changes that may make it follow
+
+  struct Change {
+    int slot = 0;
+    int64_t element = -1;  // of the integers in that slot; -1: the operand gets the batch
+    int axis = -1;         // there
+    std::vector<BakedConstant> constants;
+    Places places;  // of the node's outputs then
+  };
+
+  std::vector<Change> changes(const Node& node) const {
+    std::vector<Change> result;
+    for (int slot = 0; slot < node.num_inputs(); ++slot) {
+      const Value* value = node.input(slot);
+      if (value == nullptr || place(value) != nullptr || unknown_.contains(value)) continue;
+      if (lists_numbers(*value)) {
+        const std::vector<int64_t> numbers = value->data.to_ints();
+        for (size_t i = 0; i < numbers.size(); ++i) {
+          if (numbers[i] > 0 && numbers[i] % rows_ == 0 && numbers[i] % prime_ != 0) {
+            result.push_back({slot, static_cast<int64_t>(i), -1, {}, {}});
+          }
+        }
+      }
+      for (int axis = 0; axis < value->type.rank(); ++axis) {
+        if (value->type.dims[axis].value == rows_) result.push_back({slot, -1, axis, {}, {}});
+      }
+    }
+    return result;
+  }
+
+  // The operand under a change, as a value of its own.
+  Value* changed(const Node& node, const Change& change) {
+    const Value* value = node.input(change.slot);
+    if (change.element >= 0) {
+      std::vector<int64_t> numbers = value->data.to_ints();
+      int64_t& number = numbers[static_cast<size_t>(change.element)];
+      number = number / rows_ * prime_;
+      return probe_->add_constant(graph::fresh_name(*probe_, "baked"),
+                                  with_numbers(value->data, numbers));
+    }
+    TensorType type = value->type;
+    type.dims[static_cast<size_t>(change.axis)] = prime_;
+    Value* stand_in = probe_->add_input(graph::fresh_name(*probe_, "baked"), std::move(type));
+    places_.insert_or_assign(stand_in->name, Place{change.axis, 1, 1});
+    return stand_in;
+  }
+
+  // Runs `body` with the changes made, then takes them back.
+  template <class Body>
+  auto with_changes(Node& node, const std::vector<const Change*>& made, Body&& body) {
+    std::vector<std::pair<int, Value*>> before;
+    for (const Change* change : made) {
+      before.emplace_back(change->slot, node.input(change->slot));
+      probe_->set_input(&node, change->slot, changed(node, *change));
+    }
+    const auto result = body();
+    for (const auto& [slot, value] : before) {
+      Value* stand_in = node.input(slot);
+      probe_->set_input(&node, slot, value);
+      drop(stand_in);
+    }
+    return result;
+  }
+
+  void drop(Value* stand_in) {
+    places_.erase(stand_in->name);
+    if (stand_in->is_constant()) return probe_->remove(stand_in);
+    std::vector<Value*> inputs = probe_->inputs();
+    std::erase(inputs, stand_in);
+    probe_->set_inputs(std::move(inputs));
+  }
+
+  // The constants of the file behind a change; empty: there are none.
+  std::vector<BakedConstant> constants_behind(Node& node, const Change& change, int steps) {
+    const Value* value = node.input(change.slot);
+    BakedConstant constant{positions_.at(&node), change.slot, {}, change.axis, {}};
+    if (change.element >= 0) {
+      std::vector<int64_t> numbers = value->data.to_ints();
+      for (size_t i = 0; i < numbers.size(); ++i) {
+        const bool here = static_cast<int64_t>(i) == change.element;
+        const int64_t unit = here ? rows_ : numbers[i] > 0 ? prime_ : INT64_MAX;
+        if (numbers[i] % unit != 0 || unit == INT64_MAX) continue;
+        constant.counts.emplace_back(static_cast<int64_t>(i), numbers[i] / unit);
+        numbers[i] = numbers[i] / unit * rows_;
+      }
+      constant.data = with_numbers(value->data, numbers);
+      return {constant};
+    }
+    if (value->is_constant()) {
+      constant.data = equal_slice(value->data, change.axis);
+      if (!constant.data.defined()) return {};
+      return {constant};
+    }
+    if (value->producer == nullptr || steps == 0) return {};
+    return constants_of(*value->producer, *value, change.axis, steps - 1);
+  }
+
+  // Those that give `value`, the only result of `node` that is read and by one node only, the batch
+  // on this axis.
+  std::vector<BakedConstant> constants_of(Node& node, const Value& value, int axis, int steps) {
+    if (node.num_outputs() != 1 || value.uses().size() != 1 || probe_->is_output(&value)) return {};
+    const TensorType old = value.type;
+    TensorType wanted = old;
+    wanted.dims[static_cast<size_t>(axis)] = prime_;
+    std::vector<std::vector<BakedConstant>> accepted;
+    for (const Change& change : changes(node)) {
+      const bool gives = with_changes(node, {&change}, [&] {
+        try {
+          ops::infer_node(node);
+          return node.output(0)->type.same_storage(wanted);
+        } catch (const Error&) {
+          return false;
+        }
+      });
+      node.output(0)->type = old;
+      if (!gives) continue;
+      std::vector<BakedConstant> constants = constants_behind(node, change, steps);
+      if (!constants.empty()) accepted.push_back(std::move(constants));
+    }
+    return accepted.size() == 1 ? accepted[0] : std::vector<BakedConstant>();
+  }
+
+  // A node that moves whole axes has the batch on the axis of an operand, from one end or the
+  // other.
+  bool keeps_axis(const Node& node, const Places& places) const {
+    if (keeps_elements(node)) return true;
+    bool fed = false, same = false;
+    for (const Value* value : node.inputs()) {
+      const Place* from = place(value);
+      if (from == nullptr) continue;
+      fed = true;
+      for (int i = 0; i < node.num_outputs(); ++i) {
+        const std::optional<Place>& to = places[static_cast<size_t>(i)];
+        if (!to || to->per_row != from->per_row) continue;
+        same |= to->axis == from->axis ||
+                node.output(i)->type.rank() - to->axis == value->type.rank() - from->axis;
+      }
+    }
+    return same || !fed;
+  }
+
+  std::vector<Change> accepted(Node& node) {
+    std::vector<Change> result;
+    for (Change& change : changes(node)) {
+      const bool follows_then = with_changes(node, {&change}, [&] {
+        return follows(node, change.places).empty() && keeps_axis(node, change.places);
+      });
+      if (!follows_then) continue;
+      change.constants = constants_behind(node, change, kMostSteps);
+      if (!change.constants.empty()) result.push_back(std::move(change));
+    }
+    return result;
+  }
+
+  // Every operand that could get the batch, each on one axis only: states of a recurrent layer.
+  std::vector<Change> accepted_together(Node& node) {
+    std::vector<Change> together;
+    for (Change& change : changes(node)) {
+      if (change.element >= 0) continue;
+      change.constants = constants_behind(node, change, kMostSteps);
+      if (change.constants.empty()) continue;
+      if (!together.empty() && together.back().slot == change.slot) return {};
+      together.push_back(std::move(change));
+    }
+    if (together.size() < 2) return {};
+    std::vector<const Change*> made;
+    for (const Change& change : together) made.push_back(&change);
+    const bool follows_then = with_changes(node, made, [&] {
+      return follows(node, together[0].places).empty() && keeps_axis(node, together[0].places);
+    });
+    return follows_then ? together : std::vector<Change>();
+  }
+
+  // With a batch of one row several entries of a target may be it: the one that merges it with the
+  // fewest others, and of those the one on its own axis.
+  void choose_by_order(const Node& node, std::vector<Change>& found) const {
+    const Place* from = place(node.input(0));
+    if (found.size() < 2 || from == nullptr || !keeps_elements(node)) return;
+    const auto per_row = [](const Change& change) { return change.places[0]->per_row; };
+    const int64_t least = per_row(*std::ranges::min_element(found, {}, per_row));
+    std::erase_if(found, [&](const Change& change) { return per_row(change) > least; });
+    const auto own = [&](const Change& change) { return change.places[0]->axis == from->axis; };
+    if (std::ranges::any_of(found, own)) std::erase_if(found, std::not_fn(own));
+  }
+
+  void make(Node& node, const Change& change) {
+    Value* stand_in = changed(node, change);
+    probe_->set_input(&node, change.slot, stand_in);
+    for (const BakedConstant& constant : change.constants) found_.constants.push_back(constant);
+  }
+
+  // "": the node follows, now.
+  std::string make_follow(Node& node) {
+    Places places;
+    std::string why = follows(node, places);
+    const bool merges = why.empty() && keeps_elements(node) && place(node.input(0)) != nullptr &&
+                        places[0] && places[0]->per_row > place(node.input(0))->per_row;
+    if (!why.empty() || merges) {
+      std::vector<Change> found = accepted(node);
+      choose_by_order(node, found);
+      if (merges && (found.empty() || found[0].places[0]->per_row >= places[0]->per_row)) {
+        found.clear();
+      } else if (found.size() > 1) {
+        return several(node, found);
+      }
+      if (found.empty() && !why.empty()) found = accepted_together(node);
+      if (found.empty() && !why.empty()) return why + held(node);
+      for (const Change& change : found) make(node, change);
+      why = follows(node, places);
+      CHECK(why.empty(), "{}", why);
+    }
+    for (int i = 0; i < node.num_outputs(); ++i) {
+      if (places[static_cast<size_t>(i)]) {
+        places_.insert_or_assign(node.output(i)->name, *places[static_cast<size_t>(i)]);
+      }
+    }
+    return "";
+  }
+
+  static std::string several(const Node& node, const std::vector<Change>& found) {
+    std::string text = "several of its numbers could be the batch:";
+    for (const Change& change : found) {
+      text += change.element >= 0 ? fmt::format(" element {} of", change.element)
+                                  : fmt::format(" axis {} of", change.axis);
+      text += fmt::format(" {},", in_quotes(node.input(change.slot)->name));
+    }
+    text.pop_back();
+    return text;
+  }
+
+  // What there would be to change, and isn't known to be the batch.
+  std::string held(const Node& node) const {
+    std::string text;
+    std::unordered_set<int> told;
+    for (const Change& change : changes(node)) {
+      const Value* value = node.input(change.slot);
+      if (!told.insert(change.slot).second || slot_is_weight(node, change.slot)) continue;
+      text += fmt::format("{} {} {}", text.empty() ? "; no single change of" : " or",
+                          in_quotes(value->name), value->type.str());
+    }
+    return text.empty() ? text : text + " makes it follow";
+  }
+
+  static bool slot_is_weight(const Node& node, int slot) {
+    const ops::OpDef& op = ops::OpRegistry::get().at(node);
+    return op.parameter_slot && op.parameter_slot(slot) != ops::ParameterSlot::kNone;
+  }
+
+  int64_t rows_, prime_ = 0;
+  std::unique_ptr<Graph> base_, probe_;
+  std::unordered_set<std::string> faulty_;
+  std::unordered_set<const Value*> unknown_;
+  std::unordered_map<const Node*, int> positions_;
+  std::unordered_map<std::string, Place> places_;  // by the name of the value
+  BakedBatch found_;
+};
+
+}  // namespace
+
+BakedBatch find_baked_batch(const Graph& graph, const PassContext& context) {
+  for (const Value* input : graph.inputs()) {
+    if (!input->type.ranked || input->type.dims.empty()) continue;
+    const graph::Dim& first = input->type.dims[0];
+    if (!first.known() || first.value == 0) return {};
+    return Finder(graph, context, first.value).run();
+  }
+  return {};
+}
+
+}  // namespace sardonyx::passes
