@@ -81,7 +81,9 @@ fs::path resolve(const TensorMessage& tensor, const std::string& location, const
 
 ExternalRange external_range(const TensorMessage& tensor, const fs::path& folder) {
   const std::string label = tensor_label(tensor);
-  const DType dtype = checked_dtype(tensor);
+  const int foreign = foreign_bits(tensor.data_type);
+  const DType dtype = foreign > 0 ? DType::kUint8 : checked_dtype(tensor);
+  const uint64_t bits = foreign > 0 ? foreign : 8 * dtype_size(dtype);
   const auto elements = static_cast<uint64_t>(checked_elements(tensor));
   if (dtype == DType::kString) throw Error("{}: strings cannot be external data", label);
   const std::string* location = tensor.external_entry("location");
@@ -95,10 +97,13 @@ ExternalRange external_range(const TensorMessage& tensor, const fs::path& folder
   range.offset = read_number(tensor, "offset", *location).value_or(0);
   const std::optional<uint64_t> length = read_number(tensor, "length", *location);
   const std::string needs =
-      fmt::format("shape {} of {}", shape_str(tensor.dims), dtype_name(dtype));
-  if (__builtin_mul_overflow(elements, uint64_t{dtype_size(dtype)}, &range.size)) {
-    throw Error("{}: {} needs more than 2^64 bytes", label, needs);
+      foreign > 0 ? fmt::format("shape {} of {} bits", shape_str(tensor.dims), bits)
+                  : fmt::format("shape {} of {}", shape_str(tensor.dims), dtype_name(dtype));
+  uint64_t all_bits = 0;
+  if (__builtin_mul_overflow(elements, bits, &all_bits)) {
+    throw Error("{}: {} needs more than 2^64 bits", label, needs);
   }
+  range.size = all_bits / 8 + (all_bits % 8 != 0 ? 1 : 0);
   if (length && *length != range.size) {
     throw Error("{}: external data in {} has length {}, but {} needs {} bytes", label,
                 in_quotes(*location), *length, needs, range.size);

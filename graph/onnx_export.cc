@@ -77,17 +77,20 @@ void save_model(const Model& model, const std::vector<NewValue>& values, const f
       itself ? ExternalFiles::Originals::kOverwrite : ExternalFiles::Originals::kKeep;
   // Everything is on the disk before the first rename, and the model, which refers to the rest,
   // comes last.
-  const auto data_files = external.write(path, originals, edit);
+  auto files = external.write(path, originals, edit);
   const wire::Rope content = edit.apply(wire::Message::kModel, {0, model.bytes().size()});
-  AtomicFile file(path, content.pieces());
-  for (const auto& data : data_files) data->commit();
-  file.commit();
   if (options.data_files != nullptr) {
-    for (const auto& data : data_files) options.data_files->push_back(data->target());
+    for (const auto& data : files) options.data_files->push_back(data->target());
   }
-  if (options.notices != nullptr) {
-    options.notices->insert(options.notices->end(), plan.notices().begin(), plan.notices().end());
-  }
+  files.push_back(std::make_unique<AtomicFile>(path, content.pieces()));
+  AtomicFile::commit_all(files);
+  if (options.notices == nullptr) return;
+  options.notices->insert(options.notices->end(), plan.notices().begin(), plan.notices().end());
+  if (content.size() <= options.protobuf_limit) return;
+  options.notices->push_back(fmt::format(
+      "{} has {} bytes: most programs read at most {} (protobuf's limit) and will refuse "
+      "it; export the model with its weights in a file of their own (external data)",
+      support::escaped(path.string()), content.size(), options.protobuf_limit));
 }
 
 std::string to_onnx_bytes(const Graph& graph) {

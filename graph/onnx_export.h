@@ -39,6 +39,7 @@ struct SaveOptions {
   // Initializers of the main graph that go, unless they are inputs of the file, too: nothing reads
   // them after the edits.
   std::vector<std::string> dropped_initializers;
+  size_t protobuf_limit = INT32_MAX;            // bytes; a larger file gets a notice
   std::vector<std::string>* notices = nullptr;  // lines about what had to be done differently
   // The external data files that were written.
   std::vector<std::filesystem::path>* data_files = nullptr;

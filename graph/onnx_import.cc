@@ -14,6 +14,7 @@
 #include "graph/subgraph.h"
 #include "graph/support/error.h"
 #include "graph/support/text.h"
+#include "graph/tensor_message.h"
 
 namespace sardonyx::graph {
 namespace {
@@ -25,6 +26,20 @@ using OpsetImports = google::protobuf::RepeatedPtrField<onnx::OperatorSetIdProto
 constexpr int64_t kOldestIr = 3, kNewestIr = 14;
 constexpr int64_t kOldestOpset = 1, kNewestOpset = 28;
 
+// Who reads a value: a node, also in a graph inside another one; null: it is an output.
+using Readers = std::unordered_map<std::string_view, const onnx::NodeProto*>;
+
+void collect_readers(const onnx::GraphProto& graph, Readers& readers) {
+  for (const auto& node : graph.node()) {
+    for (const std::string& input : node.input()) readers.emplace(input, &node);
+    for (const auto& attribute : node.attribute()) {
+      if (attribute.has_g()) collect_readers(attribute.g(), readers);
+      for (const auto& inner : attribute.graphs()) collect_readers(inner, readers);
+    }
+  }
+  for (const auto& output : graph.output()) readers.emplace(output.name(), nullptr);
+}
+
 class ModelImporter {
  public:
   explicit ModelImporter(const Model& model) : model_(model), proto_(model.skeleton()) {}
@@ -35,6 +50,7 @@ class ModelImporter {
   std::map<std::string, int64_t> read_opsets(const OpsetImports& imports, const std::string& where);
   void import_main_graph();
   void read_initializers(BodyImporter& body);
+  void check_unread(const onnx::TensorProto& tensor);
   void read_inputs(BodyImporter& body);
   void check_outputs(const BodyImporter& body);
   void add_values();
@@ -48,6 +64,8 @@ class ModelImporter {
   FunctionIndex functions_;
   ImportedModel result_;
   std::unordered_map<std::string_view, Tensor> initializers_;
+  std::set<std::string_view> foreign_;  // initializers of types that can't be held
+  Readers readers_;                     // of the main graph, once one of them was met
   std::unordered_map<std::string_view, TensorType> input_types_;
 };
 
@@ -117,6 +135,10 @@ TensorType ModelImporter::declared_type(const onnx::ValueInfoProto& info, std::s
 void ModelImporter::read_initializers(BodyImporter& body) {
   for (const auto& tensor : proto_.graph().initializer()) {
     if (!body.define(tensor.name(), "initializer")) continue;
+    if (foreign_bits(tensor.data_type()) > 0) {
+      check_unread(tensor);
+      continue;
+    }
     try {
       initializers_.emplace(tensor.name(), model_.payload(tensor));
     } catch (const Error& error) {
@@ -132,6 +154,33 @@ void ModelImporter::read_initializers(BodyImporter& body) {
   }
 }
 
+// A type that can't be held does no harm where nobody reads it: the tensor stays in the file and
+// comes into no graph.
+void ModelImporter::check_unread(const onnx::TensorProto& tensor) {
+  const std::string& name = tensor.name();
+  foreign_.insert(name);
+  if (readers_.empty()) collect_readers(proto_.graph(), readers_);
+  const auto reader = readers_.find(name);
+  if (reader == readers_.end()) {
+    result_.notices.push_back(
+        fmt::format("initializer {} is kept as it is: nothing reads it, and its element type {} is "
+                    "not supported",
+                    in_quotes(name), data_type_name(tensor.data_type())));
+    return;
+  }
+  TensorMessage message;
+  message.name = name;
+  message.data_type = tensor.data_type();
+  try {
+    checked_dtype(message);
+  } catch (const Error& error) {
+    faults_.add("{}; {}", error.what(),
+                reader->second == nullptr
+                    ? std::string("it is an output of the graph")
+                    : fmt::format("node {} reads it", node_label(*reader->second)));
+  }
+}
+
 void ModelImporter::read_inputs(BodyImporter& body) {
   std::set<std::string_view> seen;
   for (const auto& input : proto_.graph().input()) {
@@ -142,6 +191,7 @@ void ModelImporter::read_inputs(BodyImporter& body) {
       continue;
     }
     if (!is_initializer && !body.define(name, "graph input")) continue;
+    if (foreign_.contains(name)) continue;
     TensorType type = declared_type(input, "graph input");
     std::string problem;
     // What isn't a tensor can't be fed, so nothing behind it could run.
@@ -190,12 +240,13 @@ void ModelImporter::check_outputs(const BodyImporter& body) {
 void ModelImporter::add_values() {
   Graph& graph = *result_.graph;
   for (const auto& input : proto_.graph().input()) {
-    if (initializers_.contains(input.name())) continue;
+    if (initializers_.contains(input.name()) || foreign_.contains(input.name())) continue;
     Value* value = graph.add_input(input.name(), std::move(input_types_[input.name()]));
     value->origin.kind = Origin::Kind::kGraphInput;
     value->origin.tensor = input.name();
   }
   for (const auto& tensor : proto_.graph().initializer()) {
+    if (foreign_.contains(tensor.name())) continue;
     Value* value = graph.add_constant(tensor.name(), std::move(initializers_[tensor.name()]));
     value->origin.kind = Origin::Kind::kInitializer;
     value->origin.tensor = tensor.name();

@@ -2,13 +2,16 @@
 
 #include <onnx/onnx_pb.h>
 
+#include <bit>
 #include <charconv>
 #include <cmath>
 #include <cstring>
 #include <optional>
 #include <utility>
 
+#include "graph/external_data.h"
 #include "graph/support/error.h"
+#include "graph/support/mapped_file.h"
 #include "graph/support/text.h"
 #include "graph/tensor_encode.h"
 #include "graph/tensor_message.h"
@@ -103,6 +106,18 @@ std::optional<Tensor> repeated(const Tensor& value, const std::vector<int64_t>& 
                 value.bytes().data() + static_cast<size_t>(from) * element, element);
   }
   return whole;
+}
+
+// Training in float leaves a double alone whose float is as before: it keeps its further digits.
+void keep_digits(Tensor& saved, const Tensor& trained, const Tensor& before) {
+  const std::span<const float> now = trained.data<float>();
+  const Tensor rounded = before.cast(DType::kFloat32);
+  const std::span<const float> was = rounded.data<float>();
+  const std::span<const double> digits = before.data<double>();
+  const std::span<double> out = saved.mutable_data<double>();
+  for (size_t i = 0; i < out.size(); ++i) {
+    if (std::bit_cast<uint32_t>(now[i]) == std::bit_cast<uint32_t>(was[i])) out[i] = digits[i];
+  }
 }
 
 std::string origin_label(const Origin& origin) {
@@ -206,6 +221,14 @@ Tensor SavePlan::in_type(const Tensor& value, DType dtype) {
   return cast;
 }
 
+Tensor SavePlan::old_value(const TensorMessage& message) const {
+  if (!message.external) return decode_inline(message, model_.bytes(), nullptr);
+  const ExternalRange range = external_range(message, model_.folder());
+  auto file = support::MappedFile::open(range.file);
+  const auto bytes = file->bytes().subspan(range.offset, range.size);
+  return tensor_from_raw(checked_dtype(message), message.dims, bytes, std::move(file));
+}
+
 void SavePlan::set_tensor(FileEdit& edit, Span place, const Tensor& value, bool in_copy) {
   const TensorMessage message = read_tensor_message(model_.bytes(), place);
   if (const auto whole = repeated(value, message.dims)) {
@@ -216,6 +239,9 @@ void SavePlan::set_tensor(FileEdit& edit, Span place, const Tensor& value, bool 
                 shape_str(value.shape()), shape_str(message.dims));
   }
   Tensor cast = in_type(value, checked_dtype(message));
+  if (cast.dtype() == DType::kFloat64 && value.dtype() == DType::kFloat32) {
+    keep_digits(cast, value, old_value(message));
+  }
   if (!message.external) {
     edit.tensor(place.begin).value = std::move(cast);
   } else if (!in_copy) {

@@ -12,6 +12,7 @@
 #include "graph/file_index.h"
 #include "graph/model.h"
 #include "graph/onnx_export.h"
+#include "graph/tensor_message.h"
 
 namespace sardonyx::graph {
 
@@ -41,6 +42,8 @@ class SavePlan {
   void drop_infos(FileEdit& edit, const NodeEdit& change, const std::set<std::string>& names) const;
   const BodyPlace& body_of(const NodeEdit& change) const;
   bool called_once(const Calls& calls) const;
+  // The tensor at this place as the file has it.
+  Tensor old_value(const TensorMessage& message) const;
   // The value in the type of the file, which may be narrower; a notice when a number is too large.
   Tensor in_type(const Tensor& value, DType dtype);
   void set_tensor(FileEdit& edit, wire::Span tensor, const Tensor& value, bool in_copy);

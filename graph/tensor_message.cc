@@ -16,17 +16,6 @@ using wire::Span;
 using wire::Type;
 namespace field = wire::field;
 
-std::string data_type_name(int64_t type) {
-  constexpr const char* kNames[] = {
-      "undefined",      "float",    "uint8",        "int8",           "uint16",
-      "int16",          "int32",    "int64",        "string",         "bool",
-      "float16",        "double",   "uint32",       "uint64",         "complex64",
-      "complex128",     "bfloat16", "float8e4m3fn", "float8e4m3fnuz", "float8e5m2",
-      "float8e5m2fnuz", "uint4",    "int4",         "float4e2m1",     "float8e8m0"};
-  const bool known = type >= 0 && type < static_cast<int64_t>(std::size(kNames));
-  return fmt::format("{} ({})", type, known ? kNames[type] : "unknown to ONNX");
-}
-
 // Bytes of one element in a packed field; 0 for varints.
 size_t packed_width(uint32_t number) {
   if (number == field::kTensorFloatData) return 4;
@@ -221,6 +210,18 @@ std::string tensor_label(const TensorMessage& tensor) {
                              : "tensor " + in_quotes(tensor.name);
 }
 
+std::string data_type_name(int64_t type) {
+  constexpr const char* kNames[] = {
+      "undefined",      "float",    "uint8",        "int8",           "uint16",
+      "int16",          "int32",    "int64",        "string",         "bool",
+      "float16",        "double",   "uint32",       "uint64",         "complex64",
+      "complex128",     "bfloat16", "float8e4m3fn", "float8e4m3fnuz", "float8e5m2",
+      "float8e5m2fnuz", "uint4",    "int4",         "float4e2m1",     "float8e8m0",
+      "uint2",          "int2"};
+  const bool known = type >= 0 && type < static_cast<int64_t>(std::size(kNames));
+  return fmt::format("{} ({})", type, known ? kNames[type] : "unknown to ONNX");
+}
+
 DType checked_dtype(const TensorMessage& tensor) {
   const int64_t type = tensor.data_type;
   if (type < 1 || type > static_cast<int64_t>(DType::kBFloat16)) {
@@ -230,6 +231,13 @@ DType checked_dtype(const TensorMessage& tensor) {
         tensor_label(tensor), data_type_name(type));
   }
   return static_cast<DType>(type);
+}
+
+int foreign_bits(int64_t data_type) {
+  constexpr int kFirst = static_cast<int>(DType::kBFloat16) + 1;
+  constexpr int kBits[] = {8, 8, 8, 8, 4, 4, 4, 8, 2, 2};  // float8e4m3fn and on
+  const int64_t at = data_type - kFirst;
+  return at >= 0 && at < static_cast<int64_t>(std::size(kBits)) ? kBits[at] : 0;
 }
 
 int64_t checked_elements(const TensorMessage& tensor) {

@@ -37,8 +37,13 @@ TensorMessage read_tensor_message(std::span<const std::byte> file, wire::Span me
 // "tensor 'w'", "a tensor without a name".
 std::string tensor_label(const TensorMessage& tensor);
 
+// "17 (float8e4m3fn)"
+std::string data_type_name(int64_t data_type);
 // The element type; throws Error when it is none that Sardonyx can hold.
 DType checked_dtype(const TensorMessage& tensor);
+// Bits of an element of a type that ONNX has and Sardonyx can't hold (8-bit floats, integers of 2
+// and 4 bits); 0 for all others.
+int foreign_bits(int64_t data_type);
 // Elements by the dimensions; throws Error naming tensor and dimensions (negative, too large).
 int64_t checked_elements(const TensorMessage& tensor);
 

@@ -1,7 +1,10 @@
 // convert_dtype: the compute type everywhere (inputs, constants, attributes) for float, and for the
 // half types, which are how a file stores numbers, not what training computes in: its weights are
 // trained as they are in the wider type and rounded when they are saved. Doubles that the file
-// itself uses stay doubles.
+// itself uses stay doubles; a constant that it only ever casts to another float is one of those.
+#include <algorithm>
+#include <vector>
+
 #include "ops/core/op.h"
 #include "passes/pass.h"
 
@@ -17,6 +20,24 @@ bool converts(int64_t dtype) {
          dtype == static_cast<int64_t>(DType::kBFloat16);
 }
 
+// Longer chains of views don't come from exporters.
+constexpr int kLongestChain = 16;
+
+// Every reader of the double takes it, perhaps under another shape, to a type that is converted.
+// `chain` gets the value and what its readers move it to.
+bool only_cast(const graph::Graph& graph, graph::Value& value, std::vector<graph::Value*>& chain) {
+  chain.push_back(&value);
+  if (value.uses().empty() || graph.is_output(&value)) return false;
+  return std::ranges::all_of(value.uses(), [&](const graph::Use& use) {
+    const graph::Node& node = *use.node;
+    if (node.is("", "Cast")) return converts(node.get_int("to", 0));
+    const ops::OpDef* op = ops::OpRegistry::get().find(node);
+    const bool moves = node.is("", "Transpose") || (op != nullptr && op->view);
+    return moves && use.index == 0 && chain.size() < kLongestChain &&
+           only_cast(graph, *node.output(0), chain);
+  });
+}
+
 class Conversion {
  public:
   explicit Conversion(DType to) : to_(to) {}
@@ -25,6 +46,17 @@ class Conversion {
     if (!changes(value.type.dtype)) return;
     value.type.dtype = to_;
     if (value.data.defined()) value.data = value.data.cast(to_);
+  }
+
+  void convert_cast_constant(const graph::Graph& graph, graph::Value& value) {
+    if (!value.is_constant() || value.type.dtype != DType::kFloat64 || to_ == DType::kFloat64) {
+      return;
+    }
+    std::vector<graph::Value*> chain;
+    if (!only_cast(graph, value, chain)) return;
+    value.data = value.data.cast(to_);
+    for (graph::Value* moved : chain) moved->type.dtype = to_;
+    changed_ = true;
   }
 
   void convert(graph::Node& node) {
@@ -59,6 +91,7 @@ class Conversion {
 
 bool convert_dtype(graph::Graph& graph, PassContext& context) {
   Conversion conversion(context.options.dtype);
+  for (graph::Value& value : graph.values()) conversion.convert_cast_constant(graph, value);
   for (graph::Value& value : graph.values()) conversion.convert(value);
   for (graph::Node& node : graph.nodes()) conversion.convert(node);
   return conversion.changed();

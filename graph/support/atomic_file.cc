@@ -79,11 +79,20 @@ AtomicFile::~AtomicFile() {
   if (!committed_) ::unlink(temporary_.c_str());
 }
 
-void AtomicFile::commit() {
+void AtomicFile::rename() {
   if (::rename(temporary_.c_str(), target_.c_str()) != 0) fail_to_write(target_, errno);
   committed_ = true;
+}
+
+void AtomicFile::commit() {
+  rename();
   // Without this the new name may be lost when the machine stops.
   sync_folder(folder_of(target_), target_);
+}
+
+void AtomicFile::commit_all(std::span<const std::unique_ptr<AtomicFile>> files) {
+  for (const auto& file : files) file->rename();
+  for (const auto& file : files) sync_folder(folder_of(file->target_), file->target_);
 }
 
 }  // namespace sardonyx::support

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <memory>
 #include <span>
 #include <string_view>
 
@@ -18,13 +19,18 @@ class AtomicFile {
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
 
-  // The rename, and a flush of the folder. With several files that belong together: construct all,
-  // then commit the one that refers to the others last.
+  // The rename, and a flush of the folder.
   void commit();
+  // Of files that belong together, the one that refers to the others last: the renames follow one
+  // another at once, then the folders are flushed. Only a stop between two renames leaves a
+  // mixture.
+  static void commit_all(std::span<const std::unique_ptr<AtomicFile>> files);
 
   const std::filesystem::path& target() const { return target_; }
 
  private:
+  void rename();
+
   std::filesystem::path target_;
   std::filesystem::path temporary_;
   bool committed_ = false;

@@ -4,6 +4,7 @@
 #include <onnx/onnx_pb.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -141,6 +142,24 @@ TEST(SaveExternal, overwriting_the_model_replaces_its_data_file) {
   EXPECT_EQ(count_files(m.folder()), 2u);
 }
 
+TEST(SaveExternal, data_behind_a_link_become_a_file_in_a_copy_and_stay_behind_it_when_replaced) {
+  const ExternalModel m;
+  fs::rename(m.folder() / "w.bin", m.folder() / "real.bin");
+  fs::create_symlink("real.bin", m.folder() / "w.bin");
+  fs::create_directories(m.other());
+  const auto model = Model::open(m.path());
+  const std::vector<NewValue> values{{initializer_origin("w"), doubles({7, 8})}};
+  save_model(*model, values, m.other() / "t.onnx");
+  EXPECT_FALSE(fs::is_symlink(m.other() / "w.bin"));
+  EXPECT_EQ(read_file(m.other() / "w.bin"), floats({1, 7, 8, 4}));
+  m.expect_untouched();
+  SaveOptions options;
+  options.overwrite_input = true;
+  save_model(*model, values, m.path(), options);
+  EXPECT_TRUE(fs::is_symlink(m.folder() / "w.bin"));
+  EXPECT_EQ(read_file(m.folder() / "real.bin"), floats({1, 7, 8, 4}));
+}
+
 TEST(SaveExternal, bytes_shared_with_another_tensor_are_left_to_it) {
   const ExternalModel m("8");  // v is the second element of w
   fs::create_directories(m.other());
@@ -176,6 +195,51 @@ TEST(AtomicWrite, failures_name_the_file_and_leave_nothing) {
     ASSERT_EQ(::chmod(folder.path().c_str(), 0700), 0);
     EXPECT_EQ(read_file(file), "new");
   }
+}
+
+TEST(AtomicWrite, a_new_file_has_the_mode_that_the_umask_leaves) {
+  const TemporaryFolder folder;
+  const fs::path file = folder.path() / "file";
+  const mode_t before = ::umask(027);
+  write_file_atomically(file, "new");
+  ::umask(before);
+  struct stat status = {};
+  ASSERT_EQ(::stat(file.c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 0777, 0640u);
+}
+
+// For a process of its own: all of w is 1, then 2, and so on.
+[[noreturn]] void save_without_end(const fs::path& from, const fs::path& to, int64_t size) {
+  const auto model = Model::open(from);
+  const Tensor ones = Tensor::of<double>({size}, std::vector<double>(size, 1));
+  const Tensor twos = Tensor::of<double>({size}, std::vector<double>(size, 2));
+  for (;;) {
+    save_model(*model, {{initializer_origin("w"), ones}}, to);
+    save_model(*model, {{initializer_origin("w"), twos}}, to);
+  }
+}
+
+TEST(AtomicWrite, killed_at_any_moment_a_save_leaves_a_whole_model) {
+  constexpr int64_t kSize = 500'000;
+  const TemporaryFolder folder;
+  onnx::ModelProto model = base_model();
+  add_weight(model, "w", onnx::TensorProto::FLOAT, kSize)->set_raw_data(std::string(4 * kSize, 0));
+  add_node(model, "Relu", {"x"}, "y");
+  const fs::path from = folder.path() / "m.onnx", to = folder.path() / "t.onnx";
+  write_file(from, model.SerializeAsString());
+  save_model(*Model::open(from), {}, to);
+  bool half_written = false;
+  for (int round = 0; round < 20; ++round) {
+    const pid_t child = ::fork();
+    if (child == 0) save_without_end(from, to, kSize);
+    ::usleep(3000 + 2371 * round);
+    ASSERT_EQ(::kill(child, SIGKILL), 0);
+    ASSERT_EQ(::waitpid(child, nullptr, 0), child);
+    const std::vector<double> w = value_in(to, "w");
+    ASSERT_EQ(w, std::vector<double>(kSize, w[0]));
+    half_written |= count_files(folder.path()) > 2;
+  }
+  EXPECT_TRUE(half_written) << "no save was cut off";
 }
 
 TEST(AtomicWrite, a_full_disk_leaves_the_old_file) {

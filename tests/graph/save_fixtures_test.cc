@@ -52,6 +52,11 @@ void check_fixture(const fs::path& folder, std::mt19937& random) {
   const fs::path path = out.path() / "saved.onnx";
   save_model(*model, {}, path);
   EXPECT_EQ(read_file(path), read_file(folder / "model.onnx"));
+  for (const auto& entry : fs::directory_iterator(out.path())) {
+    if (entry.path() == path) continue;
+    EXPECT_EQ(read_file(entry.path()), read_file(folder / entry.path().filename()));
+  }
+  EXPECT_EQ(testing::count_files(out.path()), fs::exists(folder / "model.onnx.data") ? 2u : 1u);
 
   const std::vector<Candidate> all = candidates(before);
   if (all.empty()) return;
