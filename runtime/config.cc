@@ -177,6 +177,10 @@ SessionOptions session_options(const Flags& flags) {
 SaveOptions save_options(const Flags& flags) {
   SaveOptions options;
   if (flags.keep_training_form) options.form = SaveForm::kAsInFile;
+  if (flags.overwrite) {
+    if (flags.save.empty()) throw UsageError("--overwrite goes with --save, onto the model itself");
+    options.onto_input = OntoInput::kReplace;
+  }
   if (flags.save_weights.empty()) return options;
   check_choice("--save-weights", flags.save_weights, {"averages", "last"});
   if (flags.ema == 0) throw UsageError("--save-weights goes with --ema, which keeps averages");

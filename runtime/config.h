@@ -63,6 +63,7 @@ struct Flags {
   std::optional<int64_t> memory_budget;  // bytes
 
   std::string save, save_best, log, plot, trace;
+  bool overwrite = false;    // --save may replace the model
   std::string save_weights;  // averages | last
   std::string checkpoint, checkpoint_every;
   std::optional<int64_t> keep;

@@ -99,7 +99,7 @@ LrSchedule LrSchedule::parse(const std::string& schedule, const std::string& war
 }
 
 void LrSchedule::set_length(int64_t steps_per_epoch, int64_t total_steps) {
-  CHECK(steps_per_epoch > 0 && total_steps > 0, "{} steps per epoch, {} in all", steps_per_epoch,
+  CHECK(steps_per_epoch > 0 && total_steps >= 0, "{} steps per epoch, {} in all", steps_per_epoch,
         total_steps);
   steps_per_epoch_ = steps_per_epoch;
   total_steps_ = total_steps;

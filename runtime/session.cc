@@ -223,6 +223,7 @@ SavedModel Session::save(const std::filesystem::path& path, SaveOptions how) con
   graph::SaveOptions options;
   options.notices = &saved.notices;
   options.data_files = &data_files;
+  options.overwrite_input = how.onto_input == OntoInput::kReplace;
   check_replicas_agree();
   const bool changed = step_ > 0 || was_set_;
   if (changed && how.form == SaveForm::kInference) {

@@ -103,9 +103,13 @@ enum class SaveForm : uint8_t { kInference, kAsInFile };
 // Which weights a file gets where training keeps averages (--ema).
 enum class SavedWeights : uint8_t { kAverages, kLast };
 
+// What happens when the file to save is the one that was read.
+enum class OntoInput : uint8_t { kRefuse, kReplace };
+
 struct SaveOptions {
   SaveForm form = SaveForm::kInference;
   SavedWeights weights = SavedWeights::kAverages;
+  OntoInput onto_input = OntoInput::kRefuse;
 };
 
 // What a saved model consists of beside its file, and what there is to say about it.

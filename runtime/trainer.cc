@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cmath>
 #include <numeric>
+#include <tuple>
 
 #include "graph/support/error.h"
 #include "runtime/data/prefetch.h"
@@ -87,10 +88,12 @@ TrainerOptions trainer_options(const Flags& flags, int64_t baked) {
   if (flags.epochs && flags.steps) {
     throw UsageError("--epochs {} and --steps {}: give one of them", *flags.epochs, *flags.steps);
   }
-  for (const auto& [flag, value] :
-       {std::pair{"--epochs", flags.epochs}, {"--steps", flags.steps}}) {
+  for (const auto& [flag, value, least] :
+       {std::tuple{"--epochs", flags.epochs, 1}, {"--steps", flags.steps, 0}}) {
     if (value) check_count(flag, *value);
-    if (value && *value < 1) throw UsageError("{} {}: expected at least 1", flag, *value);
+    if (value && *value < least) {
+      throw UsageError("{} {}: expected at least {}", flag, *value, least);
+    }
   }
   if (flags.check_replicas < 0) {
     throw UsageError("--check-replicas {}: expected a number of steps, or 0 for never",

@@ -70,10 +70,10 @@ CLI::Option* add_bytes(CLI::App& app, const char* name, std::optional<int64_t>& 
           name,
           [name, &bytes](const std::string& text) {
             bytes = runtime::parse_bytes(text);
-            if (bytes.value_or(0) >= 1) return;
+            if (bytes.value_or(0) >= 1 || text == "none") return;
             throw runtime::UsageError(
                 "{} '{}': expected bytes, from 1 to {}, as in 8388608, 8M, 8MiB or 1.5GiB (K, M, G "
-                "and T are 2^10, 2^20, 2^30 and 2^40)",
+                "and T are 2^10, 2^20, 2^30 and 2^40), or none",
                 name, text, INT64_MAX);
           },
           help)
@@ -163,7 +163,7 @@ void add_device_flags(CLI::App& app, Flags& flags) {
                "no algorithm that rounds differently (Winograd)")
       ->group(kGroup);
   add_bytes(app, "--memory-budget", flags.memory_budget,
-            "what training may plan with, as 2GiB: what doesn't fit is computed again, not kept")
+            "what training may plan with, as 2GiB, or none: what doesn't fit is computed again")
       ->group(kGroup);
   add_unbuilt(app, UnbuiltFlag::Group::kDevice);
 }
@@ -251,7 +251,9 @@ void add_run_flags(CLI::App& app, Flags& flags) {
 void add_length_flags(CLI::App& app, Flags& flags) {
   add_whole(app, "--epochs", flags.epochs, 1, kMostCount, "times through the data (default 1)")
       ->group("Length");
-  add_whole(app, "--steps", flags.steps, 1, kMostSteps, "instead of --epochs")->group("Length");
+  add_whole(app, "--steps", flags.steps, 0, kMostSteps,
+            "instead of --epochs; 0: only prepare, and --save a copy")
+      ->group("Length");
   add_whole(app, "--early-stop", flags.early_stop, 0, kMostCount,
             "end after so many epochs without a better test accuracy (or loss); 0: never")
       ->group("Length");
@@ -268,7 +270,9 @@ void add_length_flags(CLI::App& app, Flags& flags) {
 
 void add_file_flags(CLI::App& app, Flags& flags) {
   constexpr const char* kGroup = "Files";
-  app.add_option("--save", flags.save, "the trained model, never the input file")->group(kGroup);
+  app.add_option("--save", flags.save, "the trained model; the input file only with --overwrite")
+      ->group(kGroup);
+  app.add_flag("--overwrite", flags.overwrite, "--save may replace the input file")->group(kGroup);
   app.add_flag("--keep-training-form", flags.keep_training_form,
                "save modes as the file has them, not in inference form")
       ->group(kGroup);

@@ -58,7 +58,7 @@ CLI::Option* add_real(CLI::App& app, const char* name, T& target, const char* he
           help)
       ->type_name("X");
 }
-// At least one byte, with K, M, G or T if wanted (runtime::parse_bytes).
+// At least one byte, with K, M, G or T if wanted (runtime::parse_bytes), or none: not set.
 CLI::Option* add_bytes(CLI::App& app, const char* name, std::optional<int64_t>& bytes,
                        const char* help);
 CLI::Option* add_seed(CLI::App& app, uint64_t& seed, const char* help);

@@ -99,9 +99,19 @@ void refuse_image(const OutputFile& output, const fs::path& folder) {
   if (inside && runtime::is_image_name(below.filename())) refuse(output, kDataFile);
 }
 
+void refuse_model(const OutputFile& output, const runtime::Flags& flags) {
+  if (!same_file(output.path, flags.model)) return;
+  if (output.flag != "--save") refuse(output, "the input file, which stays as it is");
+  if (flags.overwrite) return;
+  throw Error(
+      "--save {}: that is the input file, which stays as it is; choose another name, or replace it "
+      "with --overwrite",
+      output.path);
+}
+
 void check_inputs(const OutputFile& output, const runtime::Flags& flags) {
   if (flags.model.empty()) return;
-  refuse_input(output, flags.model, "the input file, which stays as it is");
+  refuse_model(output, flags);
   if (flags.data.starts_with("npz:")) refuse_input(output, flags.data.substr(4), kDataFile);
   if (flags.data.starts_with("idx:")) refuse_data(output, flags.data.substr(4));
   if (flags.data.starts_with("folder:")) refuse_image(output, flags.data.substr(7));

@@ -219,15 +219,18 @@ TEST_F(CheckpointCli, another_number_of_replicas_goes_on_with_the_same_steps) {
 }
 
 TEST_F(CheckpointCli, a_switch_is_taken_back_by_false_and_a_number_by_0) {
-  const std::string nesterov = "--nesterov --clip-norm 1 --early-stop 9 --no-dropout ";
+  const std::string nesterov =
+      "--nesterov --clip-norm 1 --early-stop 9 --no-dropout --memory-budget 1G ";
   ASSERT_EQ(run(kRun + nesterov + "--checkpoint run").code, 0);
   const Outcome plain = run(kAgain + std::string("--epochs 7 --nesterov=false --clip-norm 0 "
-                                                 "--early-stop 0 --no-dropout=false --warmup 0"));
+                                                 "--early-stop 0 --no-dropout=false --warmup 0 "
+                                                 "--memory-budget none"));
   EXPECT_EQ(plain.code, 0) << plain.err;
   for (const char* line :
        {"--nesterov is false now, true before", "--clip-norm is not set now, 1 before",
         "--early-stop is not set now, 9 before", "--no-dropout is false now, true before",
-        "--warmup is not set now, 5steps before"}) {
+        "--warmup is not set now, 5steps before",
+        "--memory-budget is not set now, 1073741824 before: the steps are the same to rounding"}) {
     EXPECT_TRUE(has(plain.err, line)) << plain.err;
   }
 }
@@ -591,7 +594,7 @@ TEST_F(CheckpointCli, every_flag_of_train_is_kept_or_known_to_need_no_keeping) {
                                  "--keep",      "--resume",       "--json",
                                  "--dry-run",   "--no-shuffle",   "--keep-training-form",
                                  "--save-best", "--save-weights", "--trace",
-                                 "--summary"};
+                                 "--summary",   "--overwrite"};
   for (const std::string& flag : runtime::run_config_flags()) known.insert(flag);
   for (const runtime::UnbuiltFlag& flag : runtime::unbuilt_flags()) known.insert(flag.name);
   const std::string help = run("train --help").out;

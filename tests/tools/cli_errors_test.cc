@@ -354,7 +354,8 @@ TEST_F(CliErrors, outputs_are_tried_before_training_and_never_the_input) {
   const std::string train = "train lenet.onnx --data synthetic:8 ";
   expect(train + "--save lenet.onnx", 1,
          "error: --save lenet.onnx: that is the input file, which stays as it is; choose another "
-         "name");
+         "name, or replace it with --overwrite");
+  expect(train + "--overwrite", 2, "error: --overwrite goes with --save, onto the model itself");
   expect(train + "--log ./lenet.onnx", 1, "error: --log ./lenet.onnx: that is the input file");
   expect(
       train + "--save nowhere/out.onnx", 1,
