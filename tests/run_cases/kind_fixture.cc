@@ -273,6 +273,28 @@ class Fixture {
     for (const std::string& name : parameters.names()) {
       parameters.check(name, value_after(*session, name));
     }
+    check_saved(*session);
+  }
+
+  // The saved file computes what the session does, as far as the types of the file hold it.
+  void check_saved(runtime::Session& session) const {
+    const std::string name = task_.spec.at("graph_output");
+    const auto saved = task_.scratch / "trained.onnx";
+    session.save(saved);
+    runtime::SessionOptions options = plain_options(task_);
+    describe(options, batch_);
+    const auto again = runtime::Session::open(saved, options);
+    const auto want = session.forward(batch_, passes::Mode::kEval);
+    const auto got = again->forward(batch_, passes::Mode::kEval);
+    const bool half = std::ranges::any_of(again->imported().values(), [](const auto& value) {
+      return value.type.dtype == graph::DType::kFloat16;
+    });
+    const double room = half ? 4e-3 : 1e-5;
+    const Tensor& expected = find_named(want, name, "output");
+    if (const auto difference = test::difference(find_named(got, name, "output"), expected,
+                                                 {room, room * measure(expected).largest})) {
+      throw Mismatch("output '{}' of the saved file: {}", name, *difference);
+    }
   }
 
   // kGoldens: in float64, to the digits that the goldens are written with.
