@@ -6,14 +6,14 @@
 #include <string>
 
 #include "graph/graph.h"
-#include "models/init.h"
+#include "graph/init.h"
 
 namespace sardonyx::models {
 
 struct ImageModel {
   int64_t channels = 1, height = 28, width = 28;
   int64_t classes = 10;
-  Init init = {};
+  graph::Init init = {};
 };
 
 // A graph of opset 17 with the input "input" float[N,C,H,W].

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "graph/builder.h"
-#include "models/init.h"
+#include "graph/init.h"
 
 namespace sardonyx::models {
 
@@ -25,7 +25,7 @@ struct ConvOptions {
 
 class Layers {
  public:
-  Layers(graph::Graph& graph, const Init& init) : b_(graph), init_(init) {}
+  Layers(graph::Graph& graph, const graph::Init& init) : b_(graph), init_(init) {}
 
   // Parameters NAME.weight [to, from / groups, k, k] and NAME.bias [to]; the result is NAME.out.
   graph::Value* conv(graph::Value* x, const std::string& name, int64_t from, int64_t to,
@@ -55,7 +55,7 @@ class Layers {
 
  private:
   graph::Builder b_;
-  const Init& init_;
+  const graph::Init& init_;
 };
 
 }  // namespace sardonyx::models

@@ -23,7 +23,7 @@ constexpr int64_t kStem = 32, kHead = 1280;
 
 class Builder {
  public:
-  Builder(graph::Graph& graph, const Init& init, int64_t width)
+  Builder(graph::Graph& graph, const graph::Init& init, int64_t width)
       : layers_(graph, init), width_(width) {}
 
   // In proportion to the width of the stem, a multiple of 8.

@@ -369,6 +369,8 @@ class Finder {
       return {constant};
     }
     if (value->is_constant()) {
+      // One that --init will give values has none yet.
+      if (value->origin.kind == graph::Origin::Kind::kGraphInput) return {};
       constant.data = equal_slice(value->data, change.axis);
       if (!constant.data.defined()) return {};
       return {constant};

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "graph/init.h"
 #include "graph/type.h"
 
 namespace sardonyx::passes {
@@ -83,6 +84,12 @@ struct TrainableOptions {
   std::optional<std::vector<std::string>> exactly;
 };
 
+// Values that the file doesn't hold.
+struct InitOptions {
+  std::optional<graph::Init> how;  // --init; nothing: every value is the file's
+  bool all = false;                // --reinit: nor are those that are trained
+};
+
 // What the gradient pipeline differentiates: d(sum of seeds . outputs)/d(wrt).
 struct GradientOptions {
   std::vector<std::string>
@@ -141,6 +148,7 @@ struct PipelineOptions {
   ReduceOptions reduce;
   RecomputeOptions recompute;
   TrainableOptions trainable;
+  InitOptions init;
   GradientOptions gradient;
   // Region blocks: -1 chosen by the target, 0 never blocked, n: blocks of n images.
   int64_t block = -1;

@@ -30,6 +30,7 @@ const Pipeline& preparation_pipeline() {
   static const Pipeline pipeline = with_preparation({
       {"append_loss", "trainable is what reaches the loss"},
       {"mark_trainable", "fills the table of parameters"},
+      {"init_parameters", "what a value begins as depends on what it is"},
       {"apply_mode", "finds what can't be trained with so few rows"},
   });
   return pipeline;
@@ -39,6 +40,7 @@ const Pipeline& training_pipeline() {
   static const Pipeline pipeline = with_preparation({
       {"append_loss", "gives the backward pass its seed and the update its divisor"},
       {"mark_trainable", "a parameter is what reaches the loss"},
+      {"init_parameters", "what a value begins as depends on what it is"},
       {"apply_mode", "decides what Dropout and BatchNormalization compute, by what is frozen"},
       {"fold_constants", "only now is it known which constants are parameters"},
       {"eliminate_dead", "side outputs, which the loss doesn't need, may hold anything"},
@@ -63,6 +65,7 @@ const Pipeline& evaluation_pipeline() {
   static const Pipeline pipeline = with_preparation({
       {"append_loss", "the loss and the count of correct rows, when labels are given"},
       {"mark_trainable", "the same states as in training, shared with it"},
+      {"init_parameters", "likewise"},
       {"apply_mode", "what Dropout and BatchNormalization compute in evaluation"},
       {"read_averages", "the parameters are known, nothing was computed from them yet"},
       {"fold_constants", "exporters repeat shape and scale arithmetic"},

@@ -10,16 +10,6 @@
 
 namespace sardonyx::runtime {
 
-const std::vector<UnbuiltFlag>& unbuilt_flags() {
-  static const std::vector<UnbuiltFlag> flags = {
-#define UNBUILT(name, group, takes, reason) \
-  {name, UnbuiltFlag::Group::group, UnbuiltFlag::Takes::takes, reason},
-#include "runtime/unbuilt.def"
-#undef UNBUILT
-  };
-  return flags;
-}
-
 namespace {
 
 // One name per replica.
@@ -137,6 +127,21 @@ void check_skips(const Flags& flags) {
 
 }  // namespace
 
+namespace {
+
+passes::InitOptions init_options(const Flags& flags) {
+  passes::InitOptions options;
+  if (!flags.init.empty()) {
+    options.how = as_usage("--init", [&] { return graph::parse_init(flags.init, flags.seed); });
+  } else if (flags.reinit) {
+    throw UsageError("--reinit goes with --init kaiming, xavier, normal:STD or pytorch");
+  }
+  options.all = flags.reinit;
+  return options;
+}
+
+}  // namespace
+
 SessionOptions session_options(const Flags& flags) {
   check_counts(flags);
   SessionOptions options;
@@ -171,6 +176,7 @@ SessionOptions session_options(const Flags& flags) {
   options.memory_budget = flags.memory_budget.value_or(0);
   pipeline.trainable.freeze = flags.freeze;
   pipeline.trainable.train = flags.train;
+  pipeline.init = init_options(flags);
   return options;
 }
 

@@ -51,6 +51,8 @@ struct Flags {
   std::optional<int64_t> base_batch;
 
   std::vector<std::string> freeze, train;
+  std::string init;  // "": as the file has them
+  bool reinit = false;
   std::string bn_variance = "population";
   bool sync_bn = false;
   bool respect_training_mode = false, no_dropout = false, keep_training_form = false;
@@ -72,17 +74,6 @@ struct Flags {
   int64_t early_stop = 0;  // epochs; 0: never
   bool json = false;
 };
-
-// A flag that is known and refused.
-struct UnbuiltFlag {
-  enum class Group : uint8_t { kDevice, kModel, kRun };
-  enum class Takes : uint8_t { kNothing, kValue };
-  const char* name;
-  Group group;
-  Takes takes;
-  const char* reason;  // "checkpoints are not built yet"
-};
-const std::vector<UnbuiltFlag>& unbuilt_flags();
 
 // Throw UsageError: unknown values, contradictions, parts that aren't built.
 SessionOptions session_options(const Flags& flags);

@@ -4,6 +4,8 @@
 
 #include "graph/support/error.h"
 #include "graph/support/log.h"
+#include "graph/support/text.h"
+#include "passes/weight_inputs.h"
 #include "runtime/data/adapt.h"
 #include "runtime/data/labels.h"
 #include "runtime/data/open.h"
@@ -16,6 +18,8 @@ using graph::DType;
 using graph::TensorType;
 
 namespace {
+
+constexpr size_t kShownNames = 6;
 
 int64_t rows_of(const TensorType& type) {
   return type.ranked && !type.dims.empty() && type.dims[0].known() ? type.dims[0].value : -1;
@@ -38,6 +42,23 @@ std::string list_inputs(const Session& session) {
     text += fmt::format("\n  {}  {}", input->name, input->type.str());
   }
   return text;
+}
+
+// Of a file that was exported without its weights.
+std::string missing_weights(const Session& session) {
+  std::vector<std::string> names;
+  for (const graph::Value* input : passes::weight_inputs(session.imported())) {
+    if (names.size() == kShownNames) {
+      names.emplace_back("...");
+      break;
+    }
+    names.push_back(support::in_quotes(input->name));
+  }
+  if (names.empty()) return "";
+  return fmt::format(
+      "\n  weights without values: {}; --init kaiming, xavier or normal:STD gives them some, or "
+      "export the model with its weights",
+      join(names));
 }
 
 std::vector<int64_t> sizes(const TensorType& type, size_t first_axis) {
@@ -139,8 +160,9 @@ Feed find_feed(const Session& session, const Flags& flags) {
     (fed_labels ? labels : samples).push_back(input);
   }
   if (samples.size() != 1 || labels.size() > 1) {
-    throw Error("a data set feeds one input with samples, but the model has {} inputs{}{}",
-                inputs.size(), inputs.empty() ? "" : ":", list_inputs(session));
+    throw Error("a data set feeds one input with samples, but the model has {} inputs{}{}{}",
+                inputs.size(), inputs.empty() ? "" : ":", list_inputs(session),
+                missing_weights(session));
   }
   Feed feed{samples[0]->name, samples[0]->type, "", {}};
   const bool any_batch = session.options().pipeline.set_batch;

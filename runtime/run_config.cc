@@ -186,6 +186,8 @@ const std::vector<Setting>& settings() {
       setting("--base-batch", &Flags::base_batch, kNoticed),
       setting("--freeze", &Flags::freeze, kRefused),
       setting("--train", &Flags::train, kRefused),
+      setting("--init", &Flags::init, kRefused),
+      setting("--reinit", &Flags::reinit, kRefused),
       setting("--bn-variance", &Flags::bn_variance, kNoticed),
       setting("--sync-bn", &Flags::sync_bn, kNoticed),
       setting("--respect-training-mode", &Flags::respect_training_mode, kNoticed),

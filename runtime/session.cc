@@ -8,6 +8,7 @@
 #include "graph/support/error.h"
 #include "ops/core/inference_form.h"
 #include "passes/pipelines.h"
+#include "passes/weight_inputs.h"
 #include "runtime/finite.h"
 #include "runtime/usage.h"
 
@@ -47,6 +48,7 @@ Session::Session(std::shared_ptr<const graph::Model> model, SessionOptions optio
     : model_(std::move(model)), options_(std::move(options)) {
   imported_ = graph::import_model(model_);
   add_notices(imported_.notices);
+  if (options_.pipeline.init.how) make_weights_of_inputs();
   if (options_.pipeline.block < 0) options_.pipeline.block = options_.replay.block;
   if (options_.pipeline.lanes < 0) options_.pipeline.lanes = options_.replay.lanes;
   CHECK(!options_.devices.empty(), "a session needs a device");
@@ -66,6 +68,17 @@ Session::Session(std::shared_ptr<const graph::Model> model, SessionOptions optio
 }
 
 Session::~Session() = default;
+
+// Their values are made by the pass init_parameters, which knows what each of them is.
+void Session::make_weights_of_inputs() {
+  const std::vector<graph::Value*> weights = passes::weight_inputs(*imported_.graph);
+  for (graph::Value* input : weights) {
+    imported_.graph->make_constant(input, Tensor(input->type.dtype, input->type.shape()));
+  }
+  if (weights.empty() && !options_.pipeline.init.all) {
+    add_notices({"--init: the file holds a value for every weight; --reinit replaces them"});
+  }
+}
 
 // As the pass bind_batch sees it: axis 0 of the model's first input that has one.
 int64_t Session::rows_of(const Batch& batch) const {

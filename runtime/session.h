@@ -249,6 +249,7 @@ class Session {
   struct Fed;
   const Loaded& largest_training() const;
 
+  void make_weights_of_inputs();
   int64_t rows_of(const Batch& batch) const;
   std::unique_ptr<graph::Graph> build(const PlanKey& key, passes::PassContext& context);
   Loaded& plan_for(const PlanKey& key);

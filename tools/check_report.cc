@@ -212,6 +212,8 @@ std::string command(const CheckReport& report, const runtime::Flags& flags) {
   if (!flags.loss_output.empty()) text += " --loss-output " + flags.loss_output;
   for (const std::string& glob : flags.freeze) text += fmt::format(" --freeze '{}'", glob);
   for (const std::string& glob : flags.train) text += fmt::format(" --train '{}'", glob);
+  if (!flags.init.empty()) text += " --init " + flags.init;
+  if (flags.reinit) text += " --reinit";
   return text + " --save trained.onnx";
 }
 

@@ -78,7 +78,7 @@ int write_model(const ModelFlags& flags) {
   parse_input(flags.input, options);
   options.classes = flags.classes;
   options.init =
-      runtime::as_usage("--init", [&] { return models::parse_init(flags.init, flags.seed); });
+      runtime::as_usage("--init", [&] { return graph::parse_init(flags.init, flags.seed); });
   check_outputs({{"-o", flags.file}}, {});
   const std::unique_ptr<graph::Graph> graph = network(flags, options);
   graph::write_onnx(*graph, flags.file);

@@ -8,23 +8,8 @@ namespace sardonyx::tools {
 namespace {
 
 using runtime::Flags;
-using runtime::UnbuiltFlag;
 
 constexpr int64_t kMostSteps = 1'000'000'000'000;
-constexpr const char* kUnbuiltGroup = "Not built yet (refused)";
-
-void add_unbuilt(CLI::App& app, UnbuiltFlag::Group group) {
-  for (const UnbuiltFlag& flag : runtime::unbuilt_flags()) {
-    if (flag.group != group) continue;
-    const std::string name = flag.name, reason = flag.reason;
-    const auto refuse = [name, reason] { throw runtime::UsageError("{}: {}", name, reason); };
-    CLI::Option* option = flag.takes == UnbuiltFlag::Takes::kValue
-                              ? app.add_option_function<std::string>(
-                                    name, [refuse](const std::string&) { refuse(); }, reason)
-                              : app.add_flag_callback(name, refuse, reason);
-    option->group(kUnbuiltGroup);
-  }
-}
 
 void add_list(CLI::App& app, const char* name, std::vector<std::string>& values, const char* help,
               const char* group) {
@@ -165,7 +150,6 @@ void add_device_flags(CLI::App& app, Flags& flags) {
   add_bytes(app, "--memory-budget", flags.memory_budget,
             "what training may plan with, as 2GiB, or none: what doesn't fit is computed again")
       ->group(kGroup);
-  add_unbuilt(app, UnbuiltFlag::Group::kDevice);
 }
 
 void add_loss_flags(CLI::App& app, Flags& flags) {
@@ -225,6 +209,12 @@ void add_parameter_flags(CLI::App& app, Flags& flags) {
   constexpr const char* kGroup = "Model";
   add_list(app, "--freeze", flags.freeze, "names or globs of tensors that stay", kGroup);
   add_list(app, "--train", flags.train, "names or globs that are trained in any case", kGroup);
+  app.add_option(
+         "--init", flags.init,
+         "kaiming, xavier, normal:STD or pytorch: values for weights that the file has none "
+         "for, by --seed")
+      ->group(kGroup);
+  app.add_flag("--reinit", flags.reinit, "with --init: for all that is trained")->group(kGroup);
   app.add_option("--bn-variance", flags.bn_variance,
                  "population (as ONNX) or sample (as PyTorch): what running variances store")
       ->group(kGroup);
@@ -232,7 +222,6 @@ void add_parameter_flags(CLI::App& app, Flags& flags) {
                "each node's mode as the file says")
       ->group(kGroup);
   app.add_flag("--no-dropout", flags.no_dropout, "Dropout does nothing")->group(kGroup);
-  add_unbuilt(app, UnbuiltFlag::Group::kModel);
 }
 
 void add_run_flags(CLI::App& app, Flags& flags) {
@@ -245,7 +234,6 @@ void add_run_flags(CLI::App& app, Flags& flags) {
             "compare the replicas bit by bit, every N steps")
       ->group(kGroup);
   add_tune_flag(app, flags);
-  add_unbuilt(app, UnbuiltFlag::Group::kRun);
 }
 
 void add_length_flags(CLI::App& app, Flags& flags) {

@@ -111,7 +111,7 @@ inline models::ImageModel image(int64_t channels, int64_t side) {
   models::ImageModel image;
   image.channels = channels;
   image.height = image.width = side;
-  image.init.kind = models::Init::Kind::kKaiming;
+  image.init.kind = graph::Init::Kind::kKaiming;
   return image;
 }
 

@@ -152,7 +152,7 @@ TEST_F(RunCases, a_file_without_the_promised_fault_fails) {
   const fs::path folder = add(
       "P-1", {{"kind", "error"}, {"stage", "load"}, {"must_mention", json::array({"anything"})}});
   models::ImageModel options;
-  options.init = models::parse_init("kaiming", 1);
+  options.init = graph::parse_init("kaiming", 1);
   graph::write_onnx(*models::lenet(options), folder / "model.onnx");
   expect_line(run_all(), "FAIL P-1: no error at stage \"load\"");
 }

@@ -314,7 +314,7 @@ TEST_F(Checkpoints, a_write_that_fails_leaves_what_was_there) {
 TEST_F(Checkpoints, the_sum_of_a_model_follows_its_bytes) {
   models::ImageModel options;
   options.height = options.width = 16;
-  options.init = models::parse_init("kaiming", 1);
+  options.init = graph::parse_init("kaiming", 1);
   const std::string bytes = graph::to_onnx_bytes(*models::lenet(options));
   const auto sum = [](std::string of) {
     return sum_of(Session(graph::Model::from_bytes(std::move(of)), {}));

@@ -32,7 +32,7 @@ struct Setting {
 std::unique_ptr<Session> open(const Setting& setting, std::vector<std::string> skip,
                               int64_t budget = 0) {
   models::ResNet model;
-  model.image = {3, 16, 16, 10, models::parse_init("kaiming", 3)};
+  model.image = {3, 16, 16, 10, graph::parse_init("kaiming", 3)};
   model.stem = setting.stem;
   model.width = setting.width;
   SessionOptions options;

@@ -28,7 +28,7 @@ passes::PassContext context_of(int64_t batch, DType dtype, const passes::Target&
 
 std::unique_ptr<graph::Graph> lenet() {
   models::ImageModel options;
-  options.init = models::parse_init("kaiming", 3);
+  options.init = graph::parse_init("kaiming", 3);
   auto graph = models::lenet(options);
   for (graph::Value* constant : graph->constants()) {
     constant->origin = {graph::Origin::Kind::kInitializer, "", -1, -1, constant->name, ""};

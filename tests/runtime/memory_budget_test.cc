@@ -37,7 +37,7 @@ void PrintTo(const Case& c, std::ostream* out) { *out << c.name << "_slow"; }
 
 std::unique_ptr<graph::Graph> resnet() {
   models::ResNet model;
-  model.image = {3, 16, 16, 10, models::parse_init("kaiming", 3)};
+  model.image = {3, 16, 16, 10, graph::parse_init("kaiming", 3)};
   model.width = 8;
   return models::resnet(model);
 }

@@ -91,7 +91,7 @@ TEST(RequireMemory, says_what_is_planned_what_there_is_and_what_to_do) {
 TEST(RequireMemory, a_session_refuses_such_a_plan_and_goes_on_with_a_smaller_one) {
   models::ImageModel model;
   model.height = model.width = 16;
-  model.init = models::parse_init("kaiming", 3);
+  model.init = graph::parse_init("kaiming", 3);
   SessionOptions options;
   options.pipeline.block = 0;  // blocks would keep most of it small
   Session session(graph::Model::from_bytes(graph::to_onnx_bytes(*models::lenet(model))), options);

@@ -56,7 +56,7 @@ TEST(RunTimes, communication_is_the_mean_of_the_replicas) {
 TEST(RunTimes, every_step_of_a_plan_has_its_time_and_the_work_of_all_blocks) {
   models::ImageModel image;
   image.height = image.width = 16;
-  image.init = models::parse_init("kaiming", 3);
+  image.init = graph::parse_init("kaiming", 3);
   SessionOptions options;
   options.threads = 2;
   Session session(graph::Model::from_bytes(graph::to_onnx_bytes(*models::lenet(image))), options);

@@ -26,7 +26,7 @@ std::unique_ptr<Session> open(SessionOptions options, int64_t classes = 10) {
   models::ImageModel model;
   model.height = model.width = 16;
   model.classes = classes;
-  model.init = models::parse_init("kaiming", 3);
+  model.init = graph::parse_init("kaiming", 3);
   return std::make_unique<Session>(
       graph::Model::from_bytes(graph::to_onnx_bytes(*models::lenet(model))), std::move(options));
 }

@@ -26,7 +26,7 @@ namespace fs = std::filesystem;
 
 std::string lenet_bytes() {
   models::ImageModel options;
-  options.init = models::parse_init("kaiming", 1);
+  options.init = graph::parse_init("kaiming", 1);
   return graph::to_onnx_bytes(*models::lenet(options));
 }
 

@@ -23,7 +23,7 @@ constexpr int64_t kRows = 12;
 std::unique_ptr<Session> open(std::vector<std::string> skip, size_t replicas = 1) {
   models::ImageModel model;
   model.height = model.width = 16;
-  model.init = models::parse_init("kaiming", 3);
+  model.init = graph::parse_init("kaiming", 3);
   SessionOptions options;
   options.devices.assign(replicas, "cpu");
   options.pipeline.dtype = DType::kFloat64;
@@ -73,7 +73,7 @@ TEST(SkipPass, each_that_is_needed_is_refused_with_those_that_are_not) {
                   "fold_constants, prune_outputs, fuse_activations, fuse_gradients, "
                   "insert_all_reduce, eliminate_common, eliminate_dead, recompute");
   }
-  EXPECT_EQ(needed, 17);
+  EXPECT_EQ(needed, 18);
 }
 
 TEST(SkipPass, each_that_only_makes_it_faster_leaves_the_run_as_it_is) {

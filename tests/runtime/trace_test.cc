@@ -47,7 +47,7 @@ struct Lenet {
   explicit Lenet(size_t replicas, int threads, const std::string& first_node = "") {
     models::ImageModel image;
     image.height = image.width = 16;
-    image.init = models::parse_init("kaiming", 3);
+    image.init = graph::parse_init("kaiming", 3);
     const auto graph = models::lenet(image);
     if (!first_node.empty()) graph->nodes().front().name = first_node;
     SessionOptions options;

@@ -44,7 +44,7 @@ Flags small_run() {
 std::unique_ptr<Session> open_session(const Flags& flags, int64_t rows = -1) {
   models::ImageModel options;
   options.height = options.width = 16;
-  options.init = models::parse_init("kaiming", 3);
+  options.init = graph::parse_init("kaiming", 3);
   auto graph = models::lenet(options);
   if (rows > 0) {
     graph->inputs()[0]->type.dims[0] = graph::Dim(rows);

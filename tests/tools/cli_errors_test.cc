@@ -161,7 +161,9 @@ TEST_F(CliErrors, what_is_not_built_is_refused_by_name) {
       {"--optimizer adagrad", "--optimizer adagrad: not built yet; there is sgd, adam, adamw"},
       {"--dtype f16", "--dtype f16: not built yet; there is f32, f64, tf32, bf16"},
       {"--loss l1", "--loss l1: not built yet; there is cross_entropy, nll, mse"},
-      {"--init kaiming", "--init: filling in missing weights is not built yet"},
+      {"--init kaming",
+       "--init 'kaming' is not known; known: normal:STD, kaiming, xavier, pytorch"},
+      {"--reinit", "--reinit goes with --init kaiming, xavier, normal:STD or pytorch"},
   };
   for (const auto& [flags, message] : cases) {
     expect(std::string("train lenet.onnx --data synthetic ") + flags, 2,
@@ -266,6 +268,33 @@ TEST_F(CliErrors, a_baked_batch_is_explained) {
   EXPECT_TRUE(has(refused.out, "--batch 4 --lr 0.01 --drop-last"));
   expect("train rows.onnx --loss mse --data synthetic:12 --batch 3 --set-batch", 1,
          "error: --set-batch: node Add -> y can't be shown to take another number of rows");
+}
+
+TEST_F(CliErrors, a_file_without_weights_is_told_apart_and_filled) {
+  const auto model = graph::parse(R"(<ir_version: 8, opset_import: ["" : 13]>
+      g (float[N,6] x, float[6,4] w, float[4] b) => (float[N,4] y) { y = Gemm(x, w, b) })");
+  graph::write_onnx(*model, program_.file("shapes.onnx"));
+  const Outcome refused = run("train shapes.onnx --data synthetic:64");
+  EXPECT_EQ(refused.code, 1);
+  EXPECT_TRUE(has(refused.err, "weights without values: 'w', 'b'; --init kaiming, xavier or"))
+      << refused.err;
+  EXPECT_TRUE(has(run("check shapes.onnx").err, "fill it with --init")) << refused.err;
+  const Outcome check = run("check shapes.onnx --init xavier");
+  EXPECT_EQ(check.code, 0) << check.err;
+  EXPECT_TRUE(has(check.out, " --init xavier --save trained.onnx")) << check.out;
+  const std::string train =
+      "train shapes.onnx --data synthetic:64 --batch 16 --checkpoint c --steps ";
+  EXPECT_EQ(run(train + "2 --init xavier --seed 5 --save s.onnx").code, 0);
+  EXPECT_EQ(run("eval s.onnx --data synthetic:64").code, 0);
+  EXPECT_EQ(run("bench shapes.onnx --init kaiming --steps 1 --repetitions 1").code, 0);
+  // The checkpoint knows how the run began.
+  EXPECT_EQ(run(train + "4 --resume").code, 0);
+  const Outcome other = run(train + "6 --resume --init kaiming");
+  EXPECT_EQ(other.code, 1);
+  EXPECT_TRUE(has(other.err, "--init is kaiming now, xavier before")) << other.err;
+  const Outcome again = run(train + "6 --resume --init xavier --reinit");
+  EXPECT_EQ(again.code, 1);
+  EXPECT_TRUE(has(again.err, "--reinit is true now, false before")) << again.err;
 }
 
 TEST_F(CliErrors, nothing_to_train_gives_the_reason_for_every_tensor) {

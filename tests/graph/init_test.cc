@@ -1,4 +1,4 @@
-#include "models/init.h"
+#include "graph/init.h"
 
 #include <gtest/gtest.h>
 
@@ -7,10 +7,9 @@
 #include "graph/support/error.h"
 #include "tests/support/onnx_sketch.h"
 
-namespace sardonyx::models {
+namespace sardonyx::graph {
 namespace {
 
-using graph::Tensor;
 using sardonyx::testing::error_of;
 
 struct Moments {
@@ -98,4 +97,4 @@ TEST(Init, wrong_texts_are_refused) {
 }
 
 }  // namespace
-}  // namespace sardonyx::models
+}  // namespace sardonyx::graph

@@ -1,4 +1,4 @@
-#include "models/init.h"
+#include "graph/init.h"
 
 #include <cmath>
 #include <cstdlib>
@@ -7,7 +7,7 @@
 
 #include "graph/support/error.h"
 
-namespace sardonyx::models {
+namespace sardonyx::graph {
 
 namespace {
 
@@ -44,8 +44,8 @@ class Stream {
   uint64_t key_;
 };
 
-graph::Tensor fill(std::vector<int64_t> shape, const std::function<double(uint64_t)>& value) {
-  graph::Tensor tensor(graph::DType::kFloat32, std::move(shape));
+Tensor fill(std::vector<int64_t> shape, const std::function<double(uint64_t)>& value) {
+  Tensor tensor(DType::kFloat32, std::move(shape));
   uint64_t i = 0;
   for (float& x : tensor.mutable_data<float>()) x = static_cast<float>(value(i++));
   return tensor;
@@ -75,35 +75,47 @@ Init parse_init(const std::string& text, uint64_t seed) {
   return init;
 }
 
-graph::Tensor init_weight(const Init& init, const std::string& name, std::vector<int64_t> shape) {
-  CHECK(shape.size() >= 2, "weight '{}' needs two axes", name);
+Fan fan_of(const std::vector<int64_t>& shape) {
+  CHECK(shape.size() >= 2, "a weight of shape {} needs two axes", shape_str(shape));
   double field = 1;
   for (size_t i = 2; i < shape.size(); ++i) field *= static_cast<double>(shape[i]);
-  const double fan_in = static_cast<double>(shape[1]) * field;
-  const double fan_out = static_cast<double>(shape[0]) * field;
+  return {static_cast<double>(shape[1]) * field, static_cast<double>(shape[0]) * field};
+}
+
+Tensor init_normal(const Init& init, const std::string& name, std::vector<int64_t> shape,
+                   double std) {
+  const Stream stream(init.seed, name);
+  return fill(std::move(shape), [&](uint64_t i) { return std * stream.normal(i); });
+}
+
+Tensor init_weight(const Init& init, const std::string& name, std::vector<int64_t> shape, Fan fan) {
   const Stream stream(init.seed, name);
   switch (init.kind) {
     case Init::Kind::kNormal:
-      return fill(std::move(shape), [&](uint64_t i) { return init.std * stream.normal(i); });
+      return init_normal(init, name, std::move(shape), init.std);
     case Init::Kind::kKaiming:
-      return fill(std::move(shape),
-                  [&](uint64_t i) { return std::sqrt(2.0 / fan_in) * stream.normal(i); });
+      return init_normal(init, name, std::move(shape), std::sqrt(2.0 / fan.in));
     case Init::Kind::kXavier:
       return fill(std::move(shape), [&](uint64_t i) {
-        return stream.uniform(i, std::sqrt(6.0 / (fan_in + fan_out)));
+        return stream.uniform(i, std::sqrt(6.0 / (fan.in + fan.out)));
       });
     case Init::Kind::kPytorch:
       break;
   }
   return fill(std::move(shape),
-              [&](uint64_t i) { return stream.uniform(i, 1.0 / std::sqrt(fan_in)); });
+              [&](uint64_t i) { return stream.uniform(i, 1.0 / std::sqrt(fan.in)); });
 }
 
-graph::Tensor init_bias(const Init& init, const std::string& name, int64_t size, int64_t fan_in) {
-  if (init.kind != Init::Kind::kPytorch) return graph::Tensor(graph::DType::kFloat32, {size});
+Tensor init_weight(const Init& init, const std::string& name, std::vector<int64_t> shape) {
+  const Fan fan = fan_of(shape);
+  return init_weight(init, name, std::move(shape), fan);
+}
+
+Tensor init_bias(const Init& init, const std::string& name, int64_t size, int64_t fan_in) {
+  if (init.kind != Init::Kind::kPytorch) return Tensor(DType::kFloat32, {size});
   const Stream stream(init.seed, name);
   const double bound = 1.0 / std::sqrt(static_cast<double>(fan_in));
   return fill({size}, [&](uint64_t i) { return stream.uniform(i, bound); });
 }
 
-}  // namespace sardonyx::models
+}  // namespace sardonyx::graph

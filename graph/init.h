@@ -11,10 +11,11 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "graph/tensor.h"
 
-namespace sardonyx::models {
+namespace sardonyx::graph {
 
 struct Init {
   enum class Kind : uint8_t { kNormal, kKaiming, kXavier, kPytorch };
@@ -26,10 +27,21 @@ struct Init {
 // "normal:0.01", "kaiming", "xavier", "pytorch". Throws Error with the known names.
 Init parse_init(const std::string& text, uint64_t seed);
 
-// float32 weight of `shape` [out, in, ...]: fan_in = in * receptive field, fan_out = out *
-// receptive field.
-graph::Tensor init_weight(const Init& init, const std::string& name, std::vector<int64_t> shape);
-// float32 bias of `size` elements that belongs to a weight of the given fan_in.
-graph::Tensor init_bias(const Init& init, const std::string& name, int64_t size, int64_t fan_in);
+// Numbers of operands that go into one result of a layer, and of results that one operand goes
+// into.
+struct Fan {
+  double in = 1, out = 1;
+};
+// Of a weight [out, in, ...]: in or out times the receptive field. CHECK: two axes or more.
+Fan fan_of(const std::vector<int64_t>& shape);
 
-}  // namespace sardonyx::models
+// float32 weight; without a fan it has the order above.
+Tensor init_weight(const Init& init, const std::string& name, std::vector<int64_t> shape, Fan fan);
+Tensor init_weight(const Init& init, const std::string& name, std::vector<int64_t> shape);
+// float32, N(0, std^2) whatever the kind.
+Tensor init_normal(const Init& init, const std::string& name, std::vector<int64_t> shape,
+                   double std);
+// float32 bias of `size` elements that belongs to a weight of the given fan_in.
+Tensor init_bias(const Init& init, const std::string& name, int64_t size, int64_t fan_in);
+
+}  // namespace sardonyx::graph
