@@ -20,8 +20,9 @@ std::string error_of(const std::function<void()>& body) {
   return "no error";
 }
 
-void write_file(const fs::path& path, const std::string& bytes) {
+std::string write_file(const fs::path& path, const std::string& bytes) {
   std::ofstream(path, std::ios::binary) << bytes;
+  return path.string();
 }
 
 size_t count_files(const fs::path& folder) {

@@ -20,7 +20,8 @@ namespace sardonyx::testing {
 // What the Error says that `body` throws; "no error" without one.
 std::string error_of(const std::function<void()>& body);
 
-void write_file(const std::filesystem::path& path, const std::string& bytes);
+// Returns the path as text.
+std::string write_file(const std::filesystem::path& path, const std::string& bytes);
 size_t count_files(const std::filesystem::path& folder);
 // The bytes of floats.
 std::string floats(const std::vector<float>& values);

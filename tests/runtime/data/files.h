@@ -4,30 +4,13 @@
 #include <zlib.h>
 
 #include <cstdint>
-#include <filesystem>
-#include <fstream>
-#include <functional>
 #include <string>
 #include <vector>
 
 #include "graph/support/error.h"
+#include "tests/support/onnx_sketch.h"
 
 namespace sardonyx::testing {
-
-inline std::string write_file(const std::filesystem::path& path, const std::string& bytes) {
-  std::ofstream(path, std::ios::binary) << bytes;
-  return path.string();
-}
-
-// The message of the Error that `body` throws, or "no error".
-inline std::string error_of(const std::function<void()>& body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 inline std::string big_endian32(uint32_t value) {
   return {static_cast<char>(value >> 24), static_cast<char>(value >> 16),
