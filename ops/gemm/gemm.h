@@ -1,36 +1,27 @@
 // Matrix products, decoded once per kernel; private to the room.
 //
 // Gemm, MatMul and GemmGradWeight all come down to `Product`, so a library is one function per type
-// (`Backend`); gemm_cpu.cc makes the kernels of the three operators from it.
+// (ops/core/matrix_product.h); gemm_cpu.cc makes the kernels of the three operators from it.
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <vector>
 
 #include "ops/core/kernel.h"
+#include "ops/core/matrix_product.h"
 
 namespace sardonyx::ops::gemm {
 
-enum class Trans : uint8_t { kNo, kYes };
-enum class Write : uint8_t { kOverwrite, kAdd };
+using matrix::Multiply;
+using matrix::Product;
+using matrix::Trans;
+using matrix::Write;
 
 inline Trans trans_of(const Node& node, const char* attribute) {
   return node.get_int(attribute, 0) != 0 ? Trans::kYes : Trans::kNo;
 }
 
-// c[i,j] (+)= alpha * sum_k a(i,k) b(k,j), all matrices dense and row-major as stored: `trans_a`
-// says that a is stored [k,m]. m, n, k > 0.
-struct Product {
-  int64_t m = 0, n = 0, k = 0;
-  Trans trans_a = Trans::kNo, trans_b = Trans::kNo;
-  double alpha = 1;
-};
-
-template <class T>
-using Multiply = void (*)(const Product& product, const T* a, const T* b, Write write, T* c,
-                          ThreadPool& pool);
-
+// Of matrices without gaps between their rows.
 struct Backend {
   const char* name;  // of its kernels
   Speed speed;
@@ -38,8 +29,6 @@ struct Backend {
   Multiply<double> f64;
 };
 
-std::optional<Backend> dnnl_backend();  // nullopt: not in this build
-Backend eigen_backend();
 void add_lanes_kernels(KernelRegistry& kernels);
 
 // y = product + beta * c, where c has a stride of 0 along axes it is broadcast along.

@@ -1,6 +1,6 @@
-// Kernels of Gemm, MatMul and GemmGradWeight from a Backend (one function that multiplies), the
-// reference backend of plain loops, and GemmGradBias. Libraries stand in gemm_dnnl.cc and
-// gemm_eigen.cc, kernels over lanes of images in gemm_lanes.cc.
+// Kernels of Gemm, MatMul and GemmGradWeight from a Backend (one function that multiplies), and of
+// GemmGradBias. The functions stand in ops/core/matrix_product.h, kernels over lanes of images in
+// gemm_lanes.cc.
 #include <algorithm>
 #include <cstring>
 
@@ -109,40 +109,10 @@ Product grad_weight_product(const KernelRequest& request) {
 namespace {
 
 template <class T>
-struct Operand {
-  const T* data;
-  int64_t row, column;  // strides
-};
-
-template <class T>
-void multiply_plain(const Product& p, const T* a_data, const T* b_data, Write write, T* c,
-                    ThreadPool& pool) {
-  const bool trans_a = p.trans_a == Trans::kYes, trans_b = p.trans_b == Trans::kYes;
-  const Operand<T> a{a_data, trans_a ? 1 : p.k, trans_a ? p.m : 1};
-  const Operand<T> b{b_data, trans_b ? 1 : p.n, trans_b ? p.k : 1};
-  parallel_for(pool, p.m, 1, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      for (int64_t j = 0; j < p.n; ++j) {
-        double sum = 0;
-        for (int64_t k = 0; k < p.k; ++k) {
-          sum += static_cast<double>(a.data[i * a.row + k * a.column]) *
-                 static_cast<double>(b.data[k * b.row + j * b.column]);
-        }
-        T& out = c[i * p.n + j];
-        const double start = write == Write::kAdd ? static_cast<double>(out) : 0.0;
-        out = static_cast<T>(start + p.alpha * sum);
-      }
-    }
-  });
-}
-
-// The same with empty products: a sum of nothing is zero.
-template <class T>
 void multiply(Multiply<T> function, const Product& p, const T* a, const T* b, Write write, T* c,
               ThreadPool& pool) {
-  if (p.m == 0 || p.n == 0) return;
-  if (p.k > 0) return function(p, a, b, write, c, pool);
-  if (write == Write::kOverwrite) std::fill_n(c, p.m * p.n, T{0});
+  matrix::multiply<T>(function, p, {a, p.trans_a == Trans::kYes ? p.m : p.k},
+                      {b, p.trans_b == Trans::kYes ? p.k : p.n}, write, {c, p.n}, pool);
 }
 
 template <class T>
@@ -314,10 +284,12 @@ void run_grad_bias(const KernelRequest& request, CpuContext& context) {
 }  // namespace gemm
 
 void register_gemm_cpu(KernelRegistry& kernels) {
-  gemm::add_backend(kernels, {"gemm.ref", Speed::kReference, gemm::multiply_plain<float>,
-                              gemm::multiply_plain<double>});
-  if (const auto dnnl = gemm::dnnl_backend()) gemm::add_backend(kernels, *dnnl);
-  gemm::add_backend(kernels, gemm::eigen_backend());
+  gemm::add_backend(kernels, {"gemm.ref", Speed::kReference, matrix::plain_product<float>(),
+                              matrix::plain_product<double>()});
+  if (const auto dnnl = matrix::dnnl_product()) {
+    gemm::add_backend(kernels, {"gemm.onednn", Speed::kOptimised, dnnl, nullptr});
+  }
+  gemm::add_backend(kernels, {"gemm.eigen", Speed::kPlain, nullptr, matrix::eigen_product()});
   KernelDef bias;
   bias.domain = kDomain;
   bias.op = "GemmGradBias";

@@ -1,31 +1,30 @@
-// Products by Eigen: double only, since it picks its instructions when it is compiled, and the
-// build is for the oldest processor (float: gemm_dnnl.cc). Rows or columns are cut over the pool.
+// Products by Eigen. Rows or columns are cut over the pool.
 #define EIGEN_DONT_PARALLELIZE
 #include <Eigen/Core>
 
-#include "ops/gemm/gemm.h"
+#include "ops/core/matrix_product.h"
 
-namespace sardonyx::ops::gemm {
+namespace sardonyx::ops::matrix {
 
 namespace {
 
 template <int kOrder>
-using Matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, kOrder>;
+using Dense = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, kOrder>;
 template <int kOrder>
-using Block = Eigen::Map<const Matrix<kOrder>, 0, Eigen::OuterStride<>>;
-using Output = Eigen::Map<Matrix<Eigen::RowMajor>, 0, Eigen::OuterStride<>>;
+using Block = Eigen::Map<const Dense<kOrder>, 0, Eigen::OuterStride<>>;
+using Output = Eigen::Map<Dense<Eigen::RowMajor>, 0, Eigen::OuterStride<>>;
 
 // The part of c from (row, column), rows x columns. A transposed row-major matrix is a column-major
 // one.
 template <int kOrderA, int kOrderB>
-void multiply_part(const Product& p, const double* a, const double* b, Write write, double* c,
-                   int64_t row, int64_t rows, int64_t column, int64_t columns) {
+void multiply_part(const Product& p, Rows<const double> a, Rows<const double> b, Write write,
+                   Rows<double> c, int64_t row, int64_t rows, int64_t column, int64_t columns) {
   constexpr bool trans_a = kOrderA == Eigen::ColMajor, trans_b = kOrderB == Eigen::ColMajor;
-  const Block<kOrderA> left(a + row * (trans_a ? 1 : p.k), rows, p.k,
-                            Eigen::OuterStride<>(trans_a ? p.m : p.k));
-  const Block<kOrderB> right(b + column * (trans_b ? p.k : 1), p.k, columns,
-                             Eigen::OuterStride<>(trans_b ? p.k : p.n));
-  Output out(c + row * p.n + column, rows, columns, Eigen::OuterStride<>(p.n));
+  const Block<kOrderA> left(a.data + row * (trans_a ? 1 : a.stride), rows, p.k,
+                            Eigen::OuterStride<>(a.stride));
+  const Block<kOrderB> right(b.data + column * (trans_b ? b.stride : 1), p.k, columns,
+                             Eigen::OuterStride<>(b.stride));
+  Output out(c.data + row * c.stride + column, rows, columns, Eigen::OuterStride<>(c.stride));
   if (write == Write::kAdd) {
     out.noalias() += p.alpha * (left * right);
   } else {
@@ -33,8 +32,8 @@ void multiply_part(const Product& p, const double* a, const double* b, Write wri
   }
 }
 
-void multiply(const Product& p, const double* a, const double* b, Write write, double* c,
-              ThreadPool& pool) {
+void multiply_eigen(const Product& p, Rows<const double> a, Rows<const double> b, Write write,
+                    Rows<double> c, ThreadPool& pool) {
   constexpr int kRow = Eigen::RowMajor, kColumn = Eigen::ColMajor;
   const bool trans_a = p.trans_a == Trans::kYes, trans_b = p.trans_b == Trans::kYes;
   const auto part = trans_a
@@ -55,6 +54,6 @@ void multiply(const Product& p, const double* a, const double* b, Write write, d
 
 }  // namespace
 
-Backend eigen_backend() { return {"gemm.eigen", Speed::kPlain, nullptr, multiply}; }
+Multiply<double> eigen_product() { return multiply_eigen; }
 
-}  // namespace sardonyx::ops::gemm
+}  // namespace sardonyx::ops::matrix
