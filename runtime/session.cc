@@ -1,11 +1,14 @@
 // Opening, planning, states and saving. What runs is in session_steps.cc.
 #include "runtime/session.h"
 
+#include <onnx/onnx_pb.h>
 #include <algorithm>
 
 #include "graph/names.h"
 #include "graph/onnx_export.h"
+#include "graph/onnx_write.h"
 #include "graph/support/error.h"
+#include "graph/support/text.h"
 #include "ops/core/inference_form.h"
 #include "passes/pipelines.h"
 #include "passes/weight_inputs.h"
@@ -23,6 +26,20 @@ int64_t Batch::rows() const {
   }
   return labels.defined() && labels.rank() > 0 ? labels.shape()[0] : 0;
 }
+
+namespace {
+
+void refuse_training_graph(const graph::Model& model) {
+  for (const auto& entry : model.skeleton().metadata_props()) {
+    if (entry.key() != graph::kTrainingGraphOf) continue;
+    throw Error(
+        "{}: is the training graph of {} as sardonyx inspect wrote it to be looked at, with "
+        "gradients and update in it; it can't be trained or run: give the model itself",
+        support::escaped(model.path().string()), support::in_quotes(entry.value()));
+  }
+}
+
+}  // namespace
 
 std::unique_ptr<Session> Session::open(const std::filesystem::path& model, SessionOptions options) {
   return std::make_unique<Session>(graph::Model::open(model), std::move(options));
@@ -46,6 +63,7 @@ void check_precision(const SessionOptions& options) {
 
 Session::Session(std::shared_ptr<const graph::Model> model, SessionOptions options)
     : model_(std::move(model)), options_(std::move(options)) {
+  refuse_training_graph(*model_);
   imported_ = graph::import_model(model_);
   add_notices(imported_.notices);
   if (options_.pipeline.init.how) make_weights_of_inputs();
