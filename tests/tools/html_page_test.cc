@@ -138,11 +138,43 @@ TEST_F(HtmlPage, says_when_buckets_are_ready_and_where_nodes_come_from) {
   EXPECT_EQ(nodes[0]["types"][0]["bytes"], 5 * 20 * 14 * 14 * 4);
 }
 
-// Where there is a browser (Debian: chromium): the page comes up, without a word on its console.
-TEST_F(HtmlPage, comes_up_in_a_browser) {
-  if (std::system("command -v chromium > /dev/null") != 0) {
-    GTEST_SKIP() << "there is no chromium on the PATH";
+// Where there is a browser (Debian: chromium), which then can't reach anything.
+class HtmlPageInBrowser : public HtmlPage {
+ protected:
+  void SetUp() override {
+    if (std::system("command -v chromium > /dev/null") != 0) {
+      GTEST_SKIP() << "there is no chromium on the PATH";
+    }
   }
+  // The document as it is after the scripts have run; nothing may have been said on the console.
+  std::string dom(const std::string& page, const std::string& address) const {
+    const std::string browser = fmt::format(
+        "chromium --headless --no-sandbox --disable-gpu --host-resolver-rules='MAP * 127.0.0.1:9' "
+        "--user-data-dir={0} --enable-logging=stderr --dump-dom 'file://{1}#{2}' > {3} 2> {4}",
+        program_.file("profile").string(), program_.file(page).string(), address,
+        program_.file("dom.html").string(), program_.file("console.txt").string());
+    EXPECT_EQ(std::system(browser.c_str()), 0) << browser;
+    const std::string console = read_file(program_.file("console.txt"));
+    EXPECT_FALSE(has(console, "CONSOLE")) << console;
+    return read_file(program_.file("dom.html"));
+  }
+  // What these expressions of the page's script are worth: `name` -> value as JSON.
+  Json ask(const std::string& page, const std::string& script) const {
+    const std::string text = read_file(program_.file(page));
+    const size_t end = text.rfind("</body>");
+    write_file(program_.file("asked.html"),
+               text.substr(0, end) + "<script>\"use strict\";{const facts = {};" + script +
+                   "const safe = JSON.stringify(facts).replace(/[<>&@]/g, c => '\\\\u00' + "
+                   "c.charCodeAt(0).toString(16));"
+                   "document.body.textContent = '@' + safe + '@';}</script>" +
+                   text.substr(end));
+    const std::string shown = dom("asked.html", "");
+    const size_t begin = shown.find("<body") + 5, first = shown.find('@', begin) + 1;
+    return Json::parse(shown.substr(first, shown.find('@', first) - first));
+  }
+};
+
+TEST_F(HtmlPageInBrowser, comes_up_and_begins_where_the_address_says) {
   onnx::ModelProto model = base_model();
   add_node(model, "Relu", {"x"}, "y")->set_name("</script><b id=evil>\xE2\x80\xAE");
   write_file(program_.file("hostile.onnx"), model.SerializeAsString());
@@ -160,24 +192,110 @@ TEST_F(HtmlPage, comes_up_in_a_browser) {
       {training, fmt::format("node={}", filter - nodes.begin()), "Keeps alive"},
       {training, "tab=memory&places", "Peak, at "},
       {training, "tab=buckets&open=all", "bucket0: 11 members"},
+      {training, "search=convgradfilter", ">2 found<"},
       {"inspect hostile.onnx", "node=0", "\\u202e"},
   };
   for (const auto& [command, address, shown] : pages) {
     output(command + " --format html -o page.html");
-    const std::string browser = fmt::format(
-        "chromium --headless --no-sandbox --disable-gpu --user-data-dir={0} --enable-logging=stderr"
-        " --dump-dom 'file://{1}#{2}' > {3} 2> {4}",
-        program_.file("profile").string(), program_.file("page.html").string(), address,
-        program_.file("dom.html").string(), program_.file("console.txt").string());
-    ASSERT_EQ(std::system(browser.c_str()), 0) << browser;
-    const std::string dom = read_file(program_.file("dom.html"));
+    const std::string dom = this->dom("page.html", address);
     const std::string body = dom.substr(0, dom.find("application/json"));  // without the scripts
     EXPECT_TRUE(has(body, "data-ready=")) << command;
     EXPECT_TRUE(has(body, shown)) << command << " " << address << "\n" << body;
     EXPECT_FALSE(has(dom, "<b id=")) << "a name has become an element";
-    const std::string console = read_file(program_.file("console.txt"));
-    EXPECT_FALSE(has(console, "CONSOLE")) << console;
   }
+}
+
+constexpr const char* kUse = R"(
+  const click = id => byId(id).click(), items = () => graphView.view.items.length;
+  facts.nodes = model.nodes.length;
+  facts.gradients = model.nodes.filter(node => node.phase === 'backward').length;
+  facts.flops = [0, 1].map(lane => sumOf(model.nodes.filter(n => laneOf(n) === lane), n => n.flops));
+  facts.peak = aliveAt(model, model.peak);
+  facts.buckets = model.doc.plan.buckets.length;
+  click('unfold');
+  facts.unfolded = items();
+  click('fold');
+  facts.folded = items();
+  const scale = graphView.scale;
+  click('zoom_in');
+  facts.zoom = graphView.scale / scale;
+  click('fit');
+  facts.fits = graphView.view.h * graphView.scale <= byId('graph').clientHeight;
+  byId('search').value = 'ConvGradFilter';
+  byId('search').dispatchEvent(new Event('input'));
+  facts.found = hits.length;
+  byId('search').dispatchEvent(new KeyboardEvent('keydown', {key: 'Enter'}));
+  facts.selected = selected.node.op;
+  facts.keeps = keptBy(selected.node).length;
+  facts.panel = byId('panel').textContent;
+  show('memory');
+  facts.memory = byId('panel').textContent.startsWith('Peak, at ');
+)";
+
+TEST_F(HtmlPageInBrowser, zoom_search_and_folding_work_and_the_numbers_are_those_of_the_plan) {
+  make_lenet();
+  output("model resnet18 -o resnet.onnx --input 3x32x32 --width 8 --init kaiming");
+  struct Case {
+    std::string model;
+    size_t filters;
+  };
+  for (const auto& [model, filters] : {Case{"lenet.onnx", 2}, Case{"resnet.onnx", 20}}) {
+    const std::string training =
+        "inspect " + model + " --training --batch 32 --threads 2 --replicas 2 --format ";
+    output(training + "html -o page.html");
+    const Json document = Json::parse(output(training + "json"));
+    const Json& plan = document["plan"];
+    const Json facts = ask("page.html", kUse);
+    EXPECT_EQ(facts["nodes"], document["graph"]["nodes"].size());
+    EXPECT_EQ(facts["gradients"],
+              std::ranges::count(document["graph"]["nodes"], "backward",
+                                 [](const Json& node) { return node["phase"]; }));
+    double flops = 0;
+    for (const Json& region : plan["regions"]) {
+      const bool blocked = region["blocks"] > 1 || region["local_bytes_per_thread"] > 0;
+      const double runs =
+          blocked ? plan["batch"].get<double>() / region["block_rows"].get<double>() : 1;
+      for (const Json& step : region["steps"]) flops += runs * step["flops"].get<double>();
+    }
+    EXPECT_GT(flops, 1e6);
+    EXPECT_NEAR(facts["flops"][0].get<double>() + facts["flops"][1].get<double>(), flops,
+                1e-6 * flops);
+    EXPECT_EQ(facts["peak"], plan["memory"]["liveness_bound_bytes"]);
+    EXPECT_EQ(facts["buckets"], plan["buckets"].size());
+    EXPECT_LE(facts["folded"], facts["unfolded"]);
+    if (model == "resnet.onnx") {
+      EXPECT_LT(facts["folded"], facts["unfolded"]);
+    }
+    EXPECT_DOUBLE_EQ(facts["zoom"], 1.25);
+    EXPECT_EQ(facts["fits"], true);
+    EXPECT_EQ(facts["found"], filters);
+    EXPECT_EQ(facts["selected"], "ConvGradFilter");
+    if (model == "lenet.onnx") {
+      EXPECT_EQ(facts["keeps"], 1) << "what the convolution reads";
+      EXPECT_TRUE(has(facts["panel"], "Keeps alive")) << facts["panel"];
+    }
+    for (const char* part : {"FLOP forward", "FLOP backward", "kernel"}) {
+      EXPECT_TRUE(has(facts["panel"], part)) << part << ": " << facts["panel"];
+    }
+    EXPECT_EQ(facts["memory"], true);
+  }
+}
+
+TEST_F(HtmlPageInBrowser, a_name_runs_no_script) {
+  onnx::ModelProto model = base_model();
+  add_node(model, "Relu", {"x"}, "y")
+      ->set_name("</script><img src=x onerror=\"window.evil=1\"><svg onload=\"window.evil=1\">");
+  write_file(program_.file("hostile.onnx"), model.SerializeAsString());
+  output("inspect hostile.onnx --format html -o page.html");
+  const Json facts = ask("page.html", R"(
+    select({node: model.nodes[0]});
+    facts.evil = window.evil === 1;
+    facts.elements = document.querySelectorAll('img, svg').length;
+    facts.title = byId('panel').querySelector('.quiet').textContent.slice(0, 14);
+  )");
+  EXPECT_EQ(facts["evil"], false);
+  EXPECT_EQ(facts["elements"], 0);
+  EXPECT_EQ(facts["title"], "</script><img ");
 }
 
 }  // namespace

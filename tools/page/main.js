@@ -1,6 +1,6 @@
 // Puts the page together: header, search, panel, and the state that all share (what is selected,
 // which time is looked at). The address can say where to begin: #node=12&open=all, #time=40, #places,
-// #tab=memory.
+// #tab=memory, #search=conv.
 
 const started = performance.now();
 const byId = id => document.getElementById(id);
@@ -150,6 +150,10 @@ function redrawAll() {
 function beginAt(address) {
   const node = model.nodes[address.get('node')];
   if (address.has('open')) graphView.setAll(address.get('open') === 'all');
+  if (address.has('search')) {
+    byId('search').value = address.get('search');
+    byId('search').dispatchEvent(new Event('input'));
+  }
   if (node) select({node});
   if (memoryView && address.has('places')) byId('places').click();
   if (memoryView && model.nodes[address.get('time')]) memoryView.goTo(+address.get('time'));

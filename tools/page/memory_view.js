@@ -123,11 +123,15 @@ class MemoryView {
           pen.fillRect(xOf(from), y, xOf(to) - xOf(from), 3);
           this.text(name, xOf(from) + 1, y + 11, '--muted', 'left');
         });
+    let free = 0;  // where there is room for the next name
     for (const {name, ready_index: at} of model.doc.plan.buckets) {
       if (at == null) continue;
+      const x = xOf(at + 1), title = plain(name), half = pen.measureText(title).width / 2;
       pen.fillStyle = this.colours['--sum'];
-      pen.fillRect(xOf(at + 1) - 0.75, MARGIN.top, 1.5, y - MARGIN.top + 14);
-      this.text(plain(name), xOf(at + 1), y + 23, '--sum', 'center');
+      pen.fillRect(x - 0.75, MARGIN.top, 1.5, y - MARGIN.top + 3);
+      if (x - half < free) continue;
+      this.text(title, x, y + 23, '--sum', 'center');
+      free = x + half + 6;
     }
   }
 

@@ -161,6 +161,7 @@ const keepersOf = value =>
 
 // Bytes of what these forward nodes give that the backward pass still reads.
 function keptBytes(nodes) {
-  const kept = nodes.flatMap(node => node.outputs).filter(value => keepersOf(value).length);
+  const kept = nodes.flatMap(node => node.outputs).filter(
+      value => keepersOf(value).some(reader => laneOf(reader) === 1));
   return sumOf([...new Set(kept.map(value => value.span))], span => span ? span.bytes : 0);
 }

@@ -82,8 +82,10 @@ class Panel {
     const region = node.region >= 0 && doc.plan.regions[node.region];
     const others = leaf.node ? leaf.lanes.map(lane => lane.filter(other => other !== node)) : [];
     const kept = keptBy(node), attributes = Object.entries(source.attributes);
+    const which = value => node.outputs.length > 1 &&
+        el('div', {className: 'quiet'}, 'reads ' + plain(value.name));
     const keepers = node.outputs.flatMap(value => keepersOf(value).map(
-        reader => [sizeOf(value), this.reference(reader)]));
+        reader => [sizeOf(value), el('div', {}, this.reference(reader), which(value) || '')]));
     const lanes = ['forward', 'backward', 'update'];
     return [
       el('h1', {}, source.domain && el('span', {className: 'quiet'}, plain(source.domain) + '.'),
