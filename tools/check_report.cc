@@ -97,7 +97,7 @@ bool needs_operators(const CheckReport& report) {
 }
 
 std::string batch_text(const CheckReport& report) {
-  if (report.set_batch) {
+  if (report.set_batch_problem.empty()) {
     return fmt::format("  the batch {} is baked in; --set-batch takes any other\n",
                        report.baked_rows);
   }

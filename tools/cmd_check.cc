@@ -26,25 +26,26 @@ struct CheckFlags {
   bool all = false;
 };
 
-// For a file with a fixed number of rows: the session with --set-batch if that works, else why not.
+// For a file with a fixed number of rows: the session with --set-batch if that works or was asked
+// for.
 std::unique_ptr<runtime::Session> try_set_batch(const runtime::Flags& flags, CheckReport& report) {
   runtime::SessionOptions options = runtime::session_options(flags);
   options.pipeline.set_batch = true;
   auto session = runtime::Session::open(flags.model, std::move(options));
   report.set_batch_problem = session->examine(report.baked_rows + 1).error;
-  if (!report.set_batch_problem.empty()) return nullptr;
-  report.set_batch = true;
-  return session;
+  report.set_batch = report.set_batch_problem.empty() || flags.set_batch;
+  return report.set_batch ? std::move(session) : nullptr;
 }
 
 CheckReport examine(const CheckFlags& flags) {
-  auto session = runtime::Session::open(flags.shared.model, runtime::session_options(flags.shared));
+  runtime::Flags as_in_file = flags.shared;
+  as_in_file.set_batch = false;
+  auto session = runtime::Session::open(flags.shared.model, runtime::session_options(as_in_file));
   CheckReport report;
   report.model = flags.shared.model;
   report.producer = session->model().skeleton().producer_name();
   report.folded_batch_norms = describe(folded_batch_norm(session->model().skeleton()));
   describe_graph(session->imported(), report);
-  report.set_batch = flags.shared.set_batch;
   report.baked_rows = runtime::baked_rows(*session);
   if (report.baked_rows > 0) {
     if (auto any = try_set_batch(flags.shared, report)) session = std::move(any);

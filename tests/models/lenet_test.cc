@@ -67,7 +67,7 @@ TEST(LeNet, smallest_image_is_16_x_16) {
 
 TEST(LeNet, file_reads_back_to_the_same_graph) {
   ImageModel options;
-  options.init = parse_init("kaiming", 5);
+  options.init = graph::parse_init("kaiming", 5);
   const auto graph = lenet(options);
   const std::string bytes = graph::to_onnx_bytes(*graph);
   const auto imported = graph::import_model(graph::Model::from_bytes(bytes));

@@ -266,6 +266,9 @@ TEST_F(CliErrors, a_baked_batch_is_explained) {
       << refused.out;
   EXPECT_TRUE(has(refused.out, "no single change of 'rows' float[4,3] makes it follow"));
   EXPECT_TRUE(has(refused.out, "--batch 4 --lr 0.01 --drop-last"));
+  const Outcome asked = run("check rows.onnx --loss mse --set-batch");
+  EXPECT_EQ(asked.code, 1);
+  EXPECT_TRUE(has(asked.out, "\n--set-batch: node Add -> y")) << asked.out;
   expect("train rows.onnx --loss mse --data synthetic:12 --batch 3 --set-batch", 1,
          "error: --set-batch: node Add -> y can't be shown to take another number of rows");
 }
