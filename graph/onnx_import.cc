@@ -88,8 +88,12 @@ void ModelImporter::check_header() {
   Graph& graph = *result_.graph;
   graph.ir_version = proto_.ir_version();
   if (graph.ir_version < kOldestIr || graph.ir_version > kNewestIr) {
-    faults_.add("IR version {} is not supported; supported are {} to {}", graph.ir_version,
-                kOldestIr, kNewestIr);
+    faults_.add("IR version {} is not supported; supported are {} to {}; {}", graph.ir_version,
+                kOldestIr, kNewestIr,
+                graph.ir_version > kNewestIr
+                    ? "export for an older ONNX, or, if the file uses nothing new, set its "
+                      "ir_version lower"
+                    : "export it again with a newer exporter");
   }
   graph.opsets = read_opsets(proto_.opset_import(), "");
   if (graph.opsets.empty()) faults_.add("the model has no opset import");

@@ -2,9 +2,12 @@
 // half types, which are how a file stores numbers, not what training computes in: its weights are
 // trained as they are in the wider type and rounded when they are saved. Doubles that the file
 // itself uses stay doubles; a constant that it only ever casts to another float is one of those.
+// Behind the conversion operands of several types look like one, so what an operator binds to one
+// type is asked for here, in the types of the file.
 #include <algorithm>
 #include <vector>
 
+#include "ops/core/one_type.h"
 #include "ops/core/op.h"
 #include "passes/pass.h"
 
@@ -87,10 +90,51 @@ class Conversion {
   bool changed_ = false;
 };
 
+// What normalisation made of an attribute is float, whatever the type of the file.
+bool reads_attribute(const graph::Node& node) {
+  return std::ranges::any_of(node.inputs(), [](const graph::Value* value) {
+    return value != nullptr && value->is_constant() &&
+           value->origin.kind == graph::Origin::Kind::kNone;
+  });
+}
+
+bool inputs_typed(const graph::Node& node) {
+  return std::ranges::all_of(node.inputs(), [](const graph::Value* value) {
+    return value == nullptr || value->type.dtype != DType::kUndefined;
+  });
+}
+
+// Shapes aren't known yet: whatever else a rule says against a node, it will say again later.
+void refuse_mixed_types(const graph::Graph& file, PassContext& context) {
+  const auto graph = file.clone();
+  for (graph::Node& node : graph->nodes()) {
+    bool known = ops::OpRegistry::get().find(node) != nullptr && inputs_typed(node);
+    try {
+      if (known) ops::infer_node(node);
+    } catch (const ops::MixedTypesError& error) {
+      known = false;
+      if (!reads_attribute(node)) {
+        context.unsupported.push_back(
+            unsupported(node, UnsupportedNode::Kind::kFault, error.what()));
+      }
+    } catch (const Error&) {
+      known = false;
+    }
+    for (graph::Value* value : node.outputs()) {
+      if (value != nullptr && !known) value->type = {};
+    }
+  }
+}
+
 }  // namespace
 
 bool convert_dtype(graph::Graph& graph, PassContext& context) {
   Conversion conversion(context.options.dtype);
+  const bool any = std::ranges::any_of(graph.values(), [&](const graph::Value& value) {
+    return value.kind != graph::ValueKind::kResult && value.type.dtype != context.options.dtype &&
+           converts(static_cast<int64_t>(value.type.dtype));
+  });
+  if (any) refuse_mixed_types(graph, context);
   for (graph::Value& value : graph.values()) conversion.convert_cast_constant(graph, value);
   for (graph::Value& value : graph.values()) conversion.convert(value);
   for (graph::Node& node : graph.nodes()) conversion.convert(node);

@@ -26,6 +26,10 @@ using graph::TensorType;
 using graph::Value;
 
 bool contradicts(const TensorType& declared, const TensorType& inferred) {
+  if (declared.dtype != graph::DType::kUndefined && inferred.dtype != graph::DType::kUndefined &&
+      declared.dtype != inferred.dtype) {
+    return true;
+  }
   if (!declared.ranked || !inferred.ranked) return false;
   if (declared.rank() != inferred.rank()) return true;
   for (int i = 0; i < declared.rank(); ++i) {
@@ -80,7 +84,7 @@ class Inferrer {
     tell_branches();
     if (stale_ == 0) return;
     context_.notice(
-        fmt::format("{} declared shape{} in the file {} stale (own inference is used): {}", stale_,
+        fmt::format("{} declared type{} in the file {} stale (own inference is used): {}", stale_,
                     stale_ == 1 ? "" : "s", stale_ == 1 ? "is" : "are", example_));
   }
 

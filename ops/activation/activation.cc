@@ -251,7 +251,7 @@ const std::vector<Entry> kEntries = {
      {activation::kSeluAlpha, activation::kSeluGamma}},
     {"Celu",
      "y = x where x > 0, else alpha (exp(x / alpha) - 1).",
-     {12},
+     {12, 28},
      Reads::kX,
      "dy where x > 0, else dy exp(x / alpha).",
      nullptr,

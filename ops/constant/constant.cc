@@ -169,7 +169,7 @@ void register_constant(OpRegistry& ops) {
   fill.infer = infer_fill;
   ops.add(std::move(fill));
 
-  OpDef range = source("Range", "Numbers from start to limit in steps of delta.", {11},
+  OpDef range = source("Range", "Numbers from start to limit in steps of delta.", {11, 27},
                        not_differentiable("the number of elements depends on its inputs"));
   range.inputs = {{"start"}, {"limit"}, {"delta"}};
   range.infer = infer_range;

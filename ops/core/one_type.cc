@@ -4,11 +4,13 @@ namespace sardonyx::ops {
 
 void require_type_of(const InferContext& context, int input, int like, const char* constraint) {
   if (!context.has(input) || !context.has(like)) return;
-  context.require(context.dtype(input) == context.dtype(like), constraint,
-                  "{} is {}, but {} is {}: both must have one element type; cast one of them, or "
-                  "export the model in one type",
-                  input_label(context.node(), input), context.type(input).str(),
-                  input_label(context.node(), like), context.type(like).str());
+  if (context.dtype(input) == context.dtype(like)) return;
+  throw MixedTypesError(
+      constraint,
+      "{} is {}, but {} is {}: both must have one element type; cast one of them, or export the "
+      "model in one type",
+      input_label(context.node(), input), context.type(input).str(),
+      input_label(context.node(), like), context.type(like).str());
 }
 
 void require_one_type(const InferContext& context, int first, int last, const char* constraint) {

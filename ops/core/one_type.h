@@ -5,7 +5,14 @@
 
 namespace sardonyx::ops {
 
-// Throw ConstraintError unless, as far as they are there, input `input` has the element type of
+// What these functions throw: of all constraints the one that has to be asked for in the types of
+// the file, because conversion makes them one (passes/convert_dtype.cc).
+class MixedTypesError : public ConstraintError {
+ public:
+  using ConstraintError::ConstraintError;
+};
+
+// Throw MixedTypesError unless, as far as they are there, input `input` has the element type of
 // input `like`; inputs first .. last have one.
 void require_type_of(const InferContext& context, int input, int like, const char* constraint);
 void require_one_type(const InferContext& context, int first, int last, const char* constraint);

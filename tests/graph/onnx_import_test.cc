@@ -266,7 +266,8 @@ TEST(Import, all_faults_are_reported_at_once) {
   s.output("q");
   EXPECT_EQ(s.error(),
             "the model in memory: 13 faults in the model:\n"
-            "  IR version 2 is not supported; supported are 3 to 14\n"
+            "  IR version 2 is not supported; supported are 3 to 14; export it again with a newer "
+            "exporter\n"
             "  the initializer 'w' has the name of another value\n"
             "  one initializer has no name\n"
             "  two graph inputs are called 'x'\n"
