@@ -45,6 +45,7 @@ const Pipeline& training_pipeline() {
       {"fold_constants", "only now is it known which constants are parameters"},
       {"eliminate_dead", "side outputs, which the loss doesn't need, may hold anything"},
       {"check_supported", "all that is missing is listed at once, before anything is built"},
+      {"cancel_transposes", "before the gradients exist, which would have them, too"},
       {"narrow_products", "before the gradients exist, which inherit the types"},
       {"prune_outputs", "before the gradients exist, which inherit what is skipped"},
       {"fuse_activations", "before the gradients exist: one rule then masks what it reads anyway"},
@@ -73,6 +74,7 @@ const Pipeline& evaluation_pipeline() {
       {"eliminate_dead", "branches that feed nothing asked for"},
       {"prune_outputs", "once the readers are known"},
       {"check_supported", "all that is missing is listed at once"},
+      {"cancel_transposes", "so that evaluation computes what training does"},
       {"narrow_products", "with the types of training"},
   });
   return pipeline;

@@ -65,13 +65,14 @@ TEST(SkipPass, each_that_is_needed_is_refused_with_those_that_are_not) {
     if (pass.need == passes::Need::kOptional) continue;
     ++needed;
     const std::string name(pass.name);
-    EXPECT_EQ(error_of([&] {
-                losses(*open({"eliminate_dead", name}), {});
-              }),
-              "--skip-pass " + name +
-                  ": nothing meaningful is left without it; can be left out: read_averages, "
-                  "fold_constants, prune_outputs, fuse_activations, fuse_gradients, "
-                  "insert_all_reduce, eliminate_common, eliminate_dead, recompute");
+    EXPECT_EQ(
+        error_of([&] {
+          losses(*open({"eliminate_dead", name}), {});
+        }),
+        "--skip-pass " + name +
+            ": nothing meaningful is left without it; can be left out: read_averages, "
+            "fold_constants, cancel_transposes, prune_outputs, fuse_activations, fuse_gradients, "
+            "insert_all_reduce, eliminate_common, eliminate_dead, recompute");
   }
   EXPECT_EQ(needed, 18);
 }
@@ -81,8 +82,9 @@ TEST(SkipPass, each_that_only_makes_it_faster_leaves_the_run_as_it_is) {
        {CutOptions{}, {.accumulate = 3}, {.replicas = 2}, {.replicas = 2, .shares = {1, 0}}}) {
     const auto replicas = static_cast<size_t>(cut.replicas);
     const std::vector<double> expected = losses(*open({}, replicas), cut);
-    for (const char* pass : {"fold_constants", "prune_outputs", "fuse_activations",
-                             "fuse_gradients", "eliminate_common", "eliminate_dead", "recompute"}) {
+    for (const char* pass :
+         {"fold_constants", "cancel_transposes", "prune_outputs", "fuse_activations",
+          "fuse_gradients", "eliminate_common", "eliminate_dead", "recompute"}) {
       SCOPED_TRACE(fmt::format("{} on {} replicas", pass, replicas));
       expect_same(losses(*open({pass}, replicas), cut), expected);
     }
