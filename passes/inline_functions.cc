@@ -101,7 +101,7 @@ class Inliner {
       if (label == labels.end()) continue;
       const std::string inner_path = path + "/" + label->second;
       if (const Function* inner = function_of(context_, *copy)) {
-        inner_calls.emplace_back(copy, inner, inner_path);
+        inner_calls.push_back({copy, inner, inner_path});
       } else {
         copy->attributes[kPathOfNode] = inner_path;
       }

@@ -314,7 +314,8 @@ class Planner {
   int in_place(const Node& node, int slot, Space space, size_t bytes) const {
     const auto kernel = lowering_.kernels.find(&node);
     if (kernel == lowering_.kernels.end() || kernel->second == nullptr) return -1;
-    for (const auto& [out, in] : kernel->second->in_place) {
+    for (const auto& [out, input] : kernel->second->in_place) {
+      const int in = input;  // clang 14 lets no lambda capture a structured binding
       const Value* value = node.input(in);
       if (out != slot || value == nullptr) continue;
       const int storage = storage_of(value);

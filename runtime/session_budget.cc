@@ -57,7 +57,7 @@ Session::Fit Session::fit(const PlanKey& key, const passes::PassContext& context
   std::vector<int> order;
   for (size_t i = 1; i < rungs.size(); ++i) order.push_back(static_cast<int>(i));
   const auto skipped = std::max<std::ptrdiff_t>(begin - rungs.begin() - 1, 0);
-  std::ranges::rotate(order, order.begin() + std::min(skipped, std::ssize(order)));
+  std::rotate(order.begin(), order.begin() + std::min(skipped, std::ssize(order)), order.end());
   for (const int rung : order) {
     next.options.recompute.rung = rung;
     if (fits(plan_once(key, next, states))) return fit;

@@ -18,7 +18,6 @@
 // Source   ONNX BatchNormalization-1, 6, 7, 9, 14, 15. Below 14 the training form is told by more
 //          than one output, below 7 by is_test 0; saved_mean and saved_var must be unused.
 #include <algorithm>
-#include <ranges>
 
 #include "graph/names.h"
 #include "ops/batch_norm/geometry.h"
@@ -57,8 +56,10 @@ void drop_saved(NormalizeContext& context, int slot) {
 void normalize_batch_norm(NormalizeContext& context) {
   Node& node = context.node();
   if (context.opset() < 14) {
-    const bool more_outputs = std::ranges::any_of(
-        node.outputs() | std::views::drop(1), [](const Value* value) { return value != nullptr; });
+    const auto& outputs = node.outputs();
+    const bool more_outputs =
+        std::any_of(outputs.begin() + std::min<ptrdiff_t>(1, std::ssize(outputs)), outputs.end(),
+                    [](const Value* value) { return value != nullptr; });
     const bool training = context.opset() < 7 ? node.get_int("is_test", 0) == 0 : more_outputs;
     if (training) node.attributes["training_mode"] = int64_t{1};
     drop_saved(context, 3);

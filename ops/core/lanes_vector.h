@@ -6,19 +6,21 @@
 // A block of 16 lanes is `kPieces` vectors; kernels take the piece as their outermost loop.
 #pragma once
 
+#include <immintrin.h>
+
 #include "ops/core/lanes.h"
 
 #if defined(__AVX512F__)
 #define SARDONYX_VECTOR_BYTES 64
-#define SARDONYX_STREAM __builtin_ia32_movntps512
+#define SARDONYX_STREAM _mm512_stream_ps
 #define SARDONYX_VECTOR_REGISTERS 32
 #elif defined(__AVX2__)
 #define SARDONYX_VECTOR_BYTES 32
-#define SARDONYX_STREAM __builtin_ia32_movntps256
+#define SARDONYX_STREAM _mm256_stream_ps
 #define SARDONYX_VECTOR_REGISTERS 16
 #else
 #define SARDONYX_VECTOR_BYTES 16
-#define SARDONYX_STREAM __builtin_ia32_movntps
+#define SARDONYX_STREAM _mm_stream_ps
 #define SARDONYX_VECTOR_REGISTERS 16
 #endif
 

@@ -1,7 +1,6 @@
 #include "ops/core/refusals.h"
 
 #include <algorithm>
-#include <ranges>
 
 #include "ops/core/dispatch.h"
 #include "ops/core/lane_shapes.h"
@@ -91,8 +90,8 @@ Refusal beyond_axes(int most) {
 
 Refusal unless_in_lanes(int data_inputs) {
   return {"takes operands in lanes of 16 images only", [data_inputs](const KernelRequest& request) {
-            const auto data = request.in | std::views::take(data_inputs);
-            return any_fails({data.begin(), data.end()}, lanes::in_lanes) ||
+            const auto data = std::min<ptrdiff_t>(data_inputs, std::ssize(request.in));
+            return any_fails({request.in.begin(), request.in.begin() + data}, lanes::in_lanes) ||
                    any_fails(request.out, lanes::in_lanes);
           }};
 }
