@@ -261,6 +261,12 @@ Tensor parse_data(Lexer& lexer, const TensorType& type) {
   const int64_t numel = type.numel();
   if (lexer.accept("...")) {
     lexer.expect("}");
+    const auto element = static_cast<int64_t>(
+        type.dtype == DType::kString ? sizeof(std::string) : dtype_size(type.dtype));
+    if (element == 0) Lexer::fail(open, "an element type that holds data");
+    if (numel > kMostZeros / element) {
+      Lexer::fail(open, fmt::format("data, for {{...}} stands for at most {} bytes", kMostZeros));
+    }
     return Tensor(type.dtype, type.shape());
   }
   std::vector<std::byte> bytes;

@@ -11,7 +11,9 @@ namespace sardonyx::graph {
 int64_t parse_int(Lexer& lexer);
 // `word` is the element type, already taken; reads dimensions and layout.
 TensorType parse_type(Lexer& lexer, const Token& word);
-// "{1, 2}" or "{...}" (zeros).
+// "{1, 2}" or "{...}", which stands for zeros: of kMostZeros bytes at most, since nothing else says
+// that they are meant.
+inline constexpr int64_t kMostZeros = int64_t{1} << 28;
 Tensor parse_data(Lexer& lexer, const TensorType& type);
 Attribute parse_attribute(Lexer& lexer);
 

@@ -57,11 +57,23 @@ EpochRecord epoch_record(const Json& json) {
   return record;
 }
 
+bool is_count(const Json& json) {
+  return json.is_number_unsigned() &&
+         json.get<uint64_t>() <= uint64_t{std::numeric_limits<int64_t>::max()};
+}
+
+// What the readers of records take for granted.
 bool is_record(const Json& json) {
   if (!json.is_object()) return false;
   if (json.contains("done")) return true;
-  const auto whole = [&](const char* key) { return json.at(key).is_number_integer(); };
-  return json.contains("step") && whole("step") && (!json.contains("epoch") || whole("epoch"));
+  if (!json.contains("step")) return false;
+  for (const char* key : {"step", "epoch", "skipped_steps"}) {
+    if (json.contains(key) && !is_count(json.at(key))) return false;
+  }
+  for (const char* key : {"skipped", "best"}) {
+    if (json.contains(key) && !json.at(key).is_boolean()) return false;
+  }
+  return true;
 }
 
 // Of a step or an epoch that the resumed run will not report again.

@@ -1,22 +1,25 @@
 #!/bin/bash
-# All tests, on a bare machine too: installs the packages, then runs up to three stages.
+# All tests, on a bare machine too: installs the packages, then runs up to four stages.
 #
 #   release  every test                                     asan  every compiled test, address + undefined
 #   tsan     the tests of runtime/ and passes/, where the threads are
+#   fuzz     tools/fuzz.sh: 20 seconds of changed files for each reader
 #
 # Release comes first because it finds most faults soonest; the slow sanitizer builds follow. A failed
 # stage doesn't stop the next one. The last line is a closing line that ctest wrote: that of the first
-# stage that failed, else that of the release stage, so it can't say 100 % when anything failed.
+# stage that failed, else that of the release stage, so it can't say 100 % when anything failed; of the stage
+# fuzz, which has no ctest, a line of its own.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 usage() {
   cat <<'END'
-Usage: tools/test.sh [--release-only | --asan | --tsan]
-  (no option)     the stages release, asan and tsan
+Usage: tools/test.sh [--release-only | --asan | --tsan | --fuzz]
+  (no option)     the stages release, asan, tsan and fuzz
   --release-only  only the release stage
   --asan          only the address and undefined-behaviour stage
   --tsan          only the thread stage
+  --fuzz          only the fuzzing stage
 
 Environment:
   SARDONYX_TEST_BUDGET  seconds that the tests of one sanitizer stage may take (default 900); a stage
@@ -26,12 +29,13 @@ Environment:
 END
 }
 
-stages=(release asan tsan)
+stages=(release asan tsan fuzz)
 case ${1:-} in
   "") ;;
   --release-only) stages=(release) ;;
   --asan) stages=(asan) ;;
   --tsan) stages=(tsan) ;;
+  --fuzz) stages=(fuzz) ;;
   --help | -h) usage; exit 0 ;;
   *) usage >&2; exit 2 ;;
 esac
@@ -78,6 +82,9 @@ run_stage() { # PRESET
       build tsan runtime_tests passes_tests &&
         run_tests tsan "${fixed[@]}" "${sanitized[@]}" --label-regex '^(runtime|passes)$'
       ;;
+    fuzz)
+      SARDONYX_FUZZ_JOBS=$jobs tools/fuzz.sh all 20
+      ;;
   esac
 }
 
@@ -107,6 +114,10 @@ done
 echo
 printf '%s\n' "${table[@]}"
 shown=${failed:-${stages[0]}}
+if [ "$shown" = fuzz ]; then
+  [ -n "$failed" ] && echo "test.sh: the stage fuzz FAILED (see above)" && exit 1
+  echo "test.sh: the stage fuzz found nothing" && exit
+fi
 if ! closing_line "$shown"; then
   echo "test.sh: the stage $shown ended before ctest could sum up (see above)"
   exit 1

@@ -151,6 +151,7 @@ TEST(Parse, tensor_values) {
   EXPECT_TRUE(tensor("string[1] {\"a\"}").identical(Tensor::of_strings({1}, {"a"})));
   EXPECT_TRUE(tensor("float[0] {}").identical(Tensor(DType::kFloat32, {0})));
   EXPECT_TRUE(tensor("double[2,2] {...}").identical(Tensor(DType::kFloat64, {2, 2})));
+  EXPECT_EQ(tensor("int8[268435456] {...}").numel(), 268435456);
   EXPECT_EQ(tensor("bfloat16[2] {nan, nan(0xffc1)}").bytes()[2], std::byte{0xc1});
 }
 
@@ -234,6 +235,12 @@ TEST(ParseErrors, types_and_data) {
       error_of("g () => () {\n y = Op()  # float, float\n}"),
       "line 2, column 9 of the graph text: found ')', expected 1 types in the comment, one per "
       "output, not 2");
+  EXPECT_EQ(error_of("g () => () <double[33554433] k = {...}> {}"),
+            "line 1, column 34 of the graph text: found '{', expected data, for {...} stands for "
+            "at most 268435456 bytes");
+  EXPECT_EQ(error_of("g () => () <string[33554432] k = {...}> {}"),
+            "line 1, column 34 of the graph text: found '{', expected data, for {...} stands for "
+            "at most 268435456 bytes");
   EXPECT_EQ(error_of("g () => () <float[4611686018427387904,4] k = {...}> {}"),
             "shape [4611686018427387904,4] has more than 2^62 elements");
 }

@@ -96,8 +96,14 @@ TEST_F(LogCut, a_file_that_is_not_there_is_noticed) {
 }
 
 TEST_F(LogCut, another_file_is_refused_and_stays) {
-  for (const std::string text : {"notes\n", "{\"a\":1}\n", "{\"step\":\"x\"}\n", "[1]\n",
-                                 "{\"step\":1,\"epoch\":\"x\"}\n", "\n"}) {
+  for (const std::string text :
+       {"notes\n", "{\"a\":1}\n", "{\"step\":\"x\"}\n", "[1]\n", "{\"step\":1,\"epoch\":\"x\"}\n",
+        "\n",
+        // What no log holds, under keys that a log has.
+        "{\"step\":-1}\n", "{\"step\":9223372036854775808}\n", "{\"step\":1,\"skipped\":1}\n",
+        "{\"step\":1,\"epoch\":-9223372036854775808}\n",
+        "{\"step\":1,\"epoch\":1,\"best\":\"x\"}\n",
+        "{\"step\":1,\"epoch\":1,\"skipped_steps\":\"x\"}\n"}) {
     EXPECT_EQ(error_of([&] { cut(step(1) + text, state(3)); }),
               fmt::format("--log {}: byte {} begins no line of a log; choose another file", path_,
                           step(1).size()));

@@ -106,6 +106,10 @@ class InstallPackages(ScriptTest):
 
 
 class TestSh(ScriptTest):
+    def setUp(self):
+        super().setUp()
+        (self.root / "tools/fuzz.sh").write_text("#!/bin/bash\n")
+
     def run_test_sh(self, *arguments: str, ctest: str = CTEST_OK, **environment: str):
         self.stand_in("cmake", '[ "$1" != --preset ] || mkdir -p "build/$2"')
         self.stand_in("ctest", ctest)
@@ -118,7 +122,7 @@ class TestSh(ScriptTest):
         result = self.run_test_sh()
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
         self.assertEqual(self.last_line(result), "100% tests passed, 0 tests failed out of 7")
-        for stage in ["release", "asan", "tsan"]:
+        for stage in ["release", "asan", "tsan", "fuzz"]:
             self.assertRegex(result.stdout, rf"\n{stage} +\d+ s  passed ")
 
     def test_failed_sanitizer_stage_fails_and_its_line_is_the_last(self):
@@ -134,6 +138,20 @@ class TestSh(ScriptTest):
         result = self.run_script("test.sh", "--release-only")
         self.assertEqual((result.returncode, self.calls("ctest")), (1, []))
         self.assertIn("the stage release ended before ctest could sum up", self.last_line(result))
+
+    def test_finding_of_the_fuzzer_fails_and_is_named_last(self):
+        (self.root / "tools/fuzz.sh").write_text("#!/bin/bash\nexit 1\n")
+        result = self.run_test_sh()
+        self.assertEqual(result.returncode, 1)
+        self.assertEqual(self.last_line(result), "test.sh: the stage fuzz FAILED (see above)")
+        self.assertRegex(result.stdout, r"\ntsan +\d+ s  passed ")
+
+    def test_fuzzing_alone_gives_each_target_20_seconds(self):
+        (self.root / "tools/fuzz.sh").write_text('#!/bin/bash\necho "fuzz.sh $*"\n')
+        result = self.run_test_sh("--fuzz")
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        self.assertIn("\nfuzz.sh all 20\n", result.stdout)
+        self.assertEqual(self.last_line(result), "test.sh: the stage fuzz found nothing")
 
     def test_stale_closing_line_of_an_earlier_run_is_not_shown(self):
         self.run_test_sh("--release-only")
@@ -163,6 +181,43 @@ class TestSh(ScriptTest):
         result = self.run_test_sh("--fast")
         self.assertEqual(result.returncode, 2)
         self.assertIn("Usage: tools/test.sh", result.stderr)
+
+
+class FuzzSh(ScriptTest):
+    """A stand-in for the program that fuzzes; its answers are those of libFuzzer."""
+
+    QUIET = 'echo "#9 DONE cov: 12 ft: 34 corp: 5/6b"; echo "stat::number_of_executed_units: 9"'
+
+    def run_fuzz_sh(self, *arguments: str, fuzzer: str = QUIET):
+        self.stand_in("cmake", "mkdir -p build/fuzz/tests")
+        self.stand_in("fuzz_targets", fuzzer)
+        program = self.root / "build/fuzz/tests/fuzz_targets"
+        program.parent.mkdir(parents=True)
+        program.symlink_to(self.bin / "fuzz_targets")
+        (self.root / "tests/fuzz").mkdir(parents=True)
+        shutil.copy(ROOT / "tests/fuzz/target.cc", self.root / "tests/fuzz")
+        return self.run_script("fuzz.sh", *arguments)
+
+    def test_every_target_runs_under_the_limits_and_has_its_line(self):
+        result = self.run_fuzz_sh("all", "3")
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        calls = self.calls("fuzz_targets")
+        targets = sorted(line.split()[0] for line in result.stdout.splitlines())
+        self.assertEqual(sorted(call.split()[1] for call in calls), [f"--target={name}" for name in targets])
+        self.assertTrue({"import", "model", "train", "text", "npz", "manifest"} < set(targets))
+        for call in calls:
+            self.assertIn("-rss_limit_mb=1024 -malloc_limit_mb=512 -timeout=10 -max_total_time=3", call)
+        self.assertRegex(result.stdout, r"(?m)^npz +9 runs  cov: 12 ft: 34 +nothing$")
+
+    def test_finding_fails_and_is_told(self):
+        result = self.run_fuzz_sh("npz", "3", fuzzer='echo "SUMMARY: AddressSanitizer: overflow"; exit 77')
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("FOUND: SUMMARY: AddressSanitizer: overflow, see build/fuzz/logs/npz.log", result.stdout)
+
+    def test_unknown_target_is_refused_with_the_known_ones(self):
+        result = self.run_fuzz_sh("zip")
+        self.assertEqual(result.returncode, 2)
+        self.assertRegex(result.stderr, "there is no target zip; there are: import model train ")
 
 
 class Quickstart(ScriptTest):
