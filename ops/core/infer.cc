@@ -59,6 +59,15 @@ void check_size(const Value* value) {
   }
 }
 
+// Gradients, folding and kernels take for granted what a shape rule may not look at. The rules that
+// write Sardonyx's own operators know which inputs go together.
+void require_inputs(const InferContext& context, const OpDef& op) {
+  if (op.domain == kDomain) return;
+  for (size_t i = 0; i < op.inputs.size(); ++i) {
+    if (op.inputs[i].presence == Presence::kRequired) context.type(static_cast<int>(i));
+  }
+}
+
 }  // namespace
 
 std::string input_label(const Node& node, int i) {
@@ -117,7 +126,9 @@ void infer_node(Node& node) {
                [&] {
                  for (const Value* value : node.inputs()) require_countable(value);
                  InferContext context(node);
-                 OpRegistry::get().at(node).infer(context);
+                 const OpDef& op = OpRegistry::get().at(node);
+                 require_inputs(context, op);
+                 op.infer(context);
                  for (const Value* value : node.outputs()) check_size(value);
                });
 }
