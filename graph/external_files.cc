@@ -25,6 +25,16 @@ std::string_view chars(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
+// Those that the spelling of a location passes through, though "a/../w.bin" has nothing in a: who
+// opens it asks for them.
+void make_folders(fs::path at, const fs::path& location) {
+  std::error_code ignored;
+  for (const fs::path& part : location.parent_path()) {
+    at = part == ".." ? at.parent_path() : at / part;
+    fs::create_directory(at, ignored);
+  }
+}
+
 bool overlap(const ExternalRange& a, const ExternalRange& b) {
   return a.offset < b.offset + b.size && b.offset < a.offset + a.size;
 }
@@ -113,6 +123,9 @@ std::unique_ptr<AtomicFile> ExternalFiles::write_one(const std::string& location
                                                      const Target& target, FileEdit& edit) {
   const bool changed = std::any_of(tensors.begin(), tensors.end(),
                                    [&](size_t tensor) { return values_.contains(tensor); });
+  for (size_t tensor : tensors) {
+    make_folders(folder_of(target.path), places_.at(tensor).range.location);
+  }
   const auto source = support::MappedFile::open(places_.at(tensors.front()).range.file);
   fs::path path = folder_of(target.path) / location;
   std::error_code problem;
@@ -132,7 +145,6 @@ std::unique_ptr<AtomicFile> ExternalFiles::write_one(const std::string& location
     path = folder_of(target.path) / renamed;
   }
   const wire::Rope content = new_content(tensors, source->bytes(), edit);
-  fs::create_directories(folder_of(path), problem);
   return std::make_unique<AtomicFile>(path, content.pieces());
 }
 

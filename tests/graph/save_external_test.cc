@@ -32,8 +32,10 @@ using testing::write_file;
 // w [2] at offset 4 and v [1] at `v_offset` of w.bin, which holds 1, 2, 3, 4.
 class ExternalModel {
  public:
-  explicit ExternalModel(const std::string& v_offset = "12") {
+  explicit ExternalModel(const std::string& v_offset = "12", const char* location = "w.bin")
+      : location_(location) {
     fs::create_directories(folder());
+    if (location_.starts_with("inside")) fs::create_directories(folder() / "inside" / "deeper");
     onnx::ModelProto model = base_model();
     fill(add_weight(model, "w", onnx::TensorProto::FLOAT, 2), "4");
     fill(add_weight(model, "v", onnx::TensorProto::FLOAT, 1), v_offset);
@@ -52,19 +54,20 @@ class ExternalModel {
   }
 
  private:
-  static void fill(onnx::TensorProto* tensor, const std::string& offset) {
+  void fill(onnx::TensorProto* tensor, const std::string& offset) const {
     tensor->set_data_location(onnx::TensorProto::EXTERNAL);
     const auto add = [&](const std::string& key, const std::string& value) {
       auto* entry = tensor->add_external_data();
       entry->set_key(key);
       entry->set_value(value);
     };
-    add("location", "w.bin");
+    add("location", location_);
     add("offset", offset);
     add("checksum", "00");
   }
 
   TemporaryFolder root_;
+  const std::string location_;
   std::string bytes_;
 };
 
@@ -82,6 +85,17 @@ TEST(SaveExternal, untrained_copy_is_complete_and_identical) {
   EXPECT_EQ(read_file(m.folder() / "copy.onnx"), m.bytes());
   EXPECT_EQ(count_files(m.folder()), 3u);
   m.expect_untouched();
+}
+
+TEST(SaveExternal, folders_that_a_location_only_passes_through_are_made) {
+  const ExternalModel m("12", "inside/./deeper/../../w.bin");
+  fs::create_directories(m.other());
+  save_model(*Model::open(m.path()), {}, m.other() / "copy.onnx");
+  EXPECT_EQ(read_file(m.other() / "copy.onnx"), m.bytes());
+  EXPECT_EQ(value_in(m.other() / "copy.onnx", "w"), (std::vector<double>{2, 3}));
+  save_model(*Model::open(m.path()), {{initializer_origin("w"), doubles({7, 8})}},
+             m.other() / "copy.onnx");
+  EXPECT_EQ(value_in(m.other() / "copy.onnx", "w"), (std::vector<double>{7, 8}));
 }
 
 TEST(SaveExternal, trained_values_go_into_a_copy_of_the_data_file) {
