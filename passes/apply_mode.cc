@@ -1,7 +1,7 @@
 // apply_mode: the trainer's switch, not the file, decides what Dropout and BatchNormalization
-// compute. Each room rewrites its own nodes (OpDef::apply_mode). Running statistics are bound to
-// their next values here; accumulate_gradients, insert_all_reduce and append_optimizer carry them
-// on.
+// compute. Each room rewrites its own nodes (OpDef::apply_mode); those that consist of others
+// (ops/core/composed.h) become these here. Running statistics are bound to their next values here;
+// accumulate_gradients, insert_all_reduce and append_optimizer carry them on.
 #include <algorithm>
 #include <unordered_map>
 

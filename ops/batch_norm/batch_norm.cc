@@ -19,7 +19,6 @@
 //          than one output, below 7 by is_test 0; saved_mean and saved_var must be unused.
 #include <algorithm>
 
-#include "graph/names.h"
 #include "ops/batch_norm/geometry.h"
 #include "ops/core/elementwise.h"
 #include "ops/core/epsilon.h"
@@ -126,15 +125,6 @@ ParameterSlot slot_of(int slot) {
   if (slot == kScale) return ParameterSlot::kScale;
   if (slot == kBias) return ParameterSlot::kBias;
   return slot == kMean || slot == kVar ? ParameterSlot::kStatistic : ParameterSlot::kNone;
-}
-
-// The name of the file belongs to the value that is used.
-void take_over(graph::Graph& graph, Value* old, Value* replacement) {
-  const std::string name = old->name;
-  replacement->origin = old->origin;
-  graph.replace_uses(old, replacement);
-  graph.rename(old, graph::fresh_name(graph, name + "/inactive"));
-  graph.rename(replacement, name);
 }
 
 void use_stored(ModeContext& mode) {

@@ -25,6 +25,10 @@ struct ModeSurroundings {
   StatisticsOf statistics_of = StatisticsOf::kReplica;
 };
 
+// `replacement` is read where `old` was, under its name; `old`, which nothing reads then, gets
+// another one.
+void take_over(graph::Graph& graph, Value* old, Value* replacement);
+
 class ModeContext {
  public:
   enum class Dropout : uint8_t { kActive, kOff };
