@@ -44,31 +44,36 @@ class DataSet {
       : task_(task), inputs_(read_all(folder, "input")), outputs_(read_all(folder, "output")) {}
 
   void run() {
-    try {
-      run_model(graph::Model::open(task_.model()), Operands::kFed);
-    } catch (const Error& error) {
-      // Shapes, axes and the like: operands that Sardonyx wants to know before it runs.
-      if (std::string(error.what()).find("must be known before") == std::string::npos) throw;
-      run_model(with_constants(), Operands::kConstant);
+    // Operands that Sardonyx wants to know before it runs: first shapes, axes, scales and the like,
+    // then also those whose elements say how large an output is.
+    for (const Known known : {Known::kNothing, Known::kLists}) {
+      try {
+        return run_model(known);
+      } catch (const Error& error) {
+        if (std::string(error.what()).find("must be known before") == std::string::npos) throw;
+      }
     }
+    run_model(Known::kAll);
   }
 
  private:
-  enum class Operands : uint8_t { kFed, kConstant };
+  enum class Known : uint8_t { kNothing, kLists, kAll };
 
-  static bool is_operand(const graph::Tensor& tensor) {
-    return graph::is_integer(tensor.dtype()) && tensor.rank() <= 1;
+  static bool is_known(const graph::Tensor& tensor, Known known) {
+    return known == Known::kAll || (known == Known::kLists && tensor.rank() <= 1);
   }
 
-  // The model with short integer inputs as initializers.
-  std::shared_ptr<const graph::Model> with_constants() const {
+  // The model with what is known as initializers.
+  std::shared_ptr<const graph::Model> with_constants(Known known) const {
     const auto file = graph::Model::open(task_.model());
+    if (known == Known::kNothing) return file;
     onnx::ModelProto model = file->skeleton();
     for (size_t i = 0; i < inputs_.size(); ++i) {
-      if (!is_operand(inputs_[i])) continue;
+      if (!is_known(inputs_[i], known)) continue;
+      const onnx::ValueInfoProto& input = model.graph().input(static_cast<int>(i));
       onnx::TensorProto& tensor = *model.mutable_graph()->add_initializer();
-      tensor.set_name(model.graph().input(static_cast<int>(i)).name());
-      tensor.set_data_type(static_cast<int>(inputs_[i].dtype()));
+      tensor.set_name(input.name());
+      tensor.set_data_type(input.type().tensor_type().elem_type());
       for (const int64_t size : inputs_[i].shape()) tensor.add_dims(size);
       const auto bytes = inputs_[i].bytes();
       tensor.set_raw_data(bytes.data(), bytes.size());
@@ -76,12 +81,13 @@ class DataSet {
     return graph::Model::from_bytes(model.SerializeAsString());
   }
 
-  void run_model(const std::shared_ptr<const graph::Model>& model, Operands operands) const {
+  void run_model(Known known) const {
+    const std::shared_ptr<const graph::Model> model = with_constants(known);
     runtime::SessionOptions options = plain_options(task_);
     options.pipeline.respect_training_mode = true;  // the file is meant as it stands
     std::vector<const graph::Tensor*> fed;
     for (const graph::Tensor& tensor : inputs_) {
-      if (operands == Operands::kFed || !is_operand(tensor)) fed.push_back(&tensor);
+      if (!is_known(tensor, known)) fed.push_back(&tensor);
     }
     runtime::Batch batch;
     const graph::ImportedModel file = graph::import_model(model);
