@@ -31,6 +31,7 @@ size_t assign_offsets(std::vector<Buffer>& buffers, size_t alignment) {
       if (o.offset > end && o.offset - end >= bytes && o.offset - end < best_gap) {
         best = end;
         best_gap = o.offset - end;
+        if (best_gap == bytes) break;  // none is smaller
       }
       end = std::max(end, o.end);
     }

@@ -33,6 +33,7 @@ struct Storage {
   int last = 0;
   int region = -1;  // owner, for local storage
   std::vector<const Value*> values;
+  std::vector<const Value*> open;  // those that a later node may still read
 };
 
 // Where a value lives: from byte `begin` of a storage on.
@@ -130,6 +131,7 @@ class Planner {
     place_[value] = place;
     Storage& s = storages_[place.storage];
     s.values.push_back(value);
+    s.open.push_back(value);
     for (const graph::Use& use : value->uses()) {
       const int last = s.space == Space::kLocal ? seq_.at(use.node) : border_last(use.node);
       s.last = std::max(s.last, last);
@@ -311,7 +313,22 @@ class Planner {
     return std::find(pairs.begin(), pairs.end(), std::pair(value.slot, use.index)) != pairs.end();
   }
 
-  int in_place(const Node& node, int slot, Space space, size_t bytes) const {
+  // Nodes are placed in order, so a value whose last reader has passed stays closed.
+  bool is_free_for(Storage& storage, const Node& node, int in) {
+    const int now = seq_.at(&node);
+    std::erase_if(storage.open, [&](const Value* value) {
+      return !outlives(value) && std::ranges::all_of(value->uses(), [&](const graph::Use& use) {
+        return seq_.at(use.node) < now;
+      });
+    });
+    return std::ranges::all_of(storage.open, [&](const Value* value) {
+      return !outlives(value) && std::ranges::all_of(value->uses(), [&](const graph::Use& use) {
+        return seq_.at(use.node) < now || (use.node == &node && use.index == in);
+      });
+    });
+  }
+
+  int in_place(const Node& node, int slot, Space space, size_t bytes) {
     const auto kernel = lowering_.kernels.find(&node);
     if (kernel == lowering_.kernels.end() || kernel->second == nullptr) return -1;
     for (const auto& [out, input] : kernel->second->in_place) {
@@ -319,15 +336,9 @@ class Planner {
       const Value* value = node.input(in);
       if (out != slot || value == nullptr) continue;
       const int storage = storage_of(value);
-      const Storage& s = storages_[storage];
+      Storage& s = storages_[storage];
       if (s.space != space || s.bytes != bytes || taken_by(node, slot, storage)) continue;
-      const bool free = std::all_of(s.values.begin(), s.values.end(), [&](const Value* v) {
-        if (outlives(v)) return false;
-        return std::all_of(v->uses().begin(), v->uses().end(), [&](const graph::Use& use) {
-          return seq_.at(use.node) < seq_.at(&node) || (use.node == &node && use.index == in);
-        });
-      });
-      if (free) return storage;
+      if (is_free_for(s, node, in)) return storage;
     }
     return -1;
   }

@@ -4,6 +4,7 @@
 // move: those that carry no batch and need nothing of the open region go in front of it (a
 // transposed weight), those that need its sums go behind it (joining the gradients of a shared
 // weight).
+#include <deque>
 #include <unordered_set>
 
 #include "passes/lower.h"
@@ -59,19 +60,19 @@ class RegionFormer {
       : lowering_(lowering), graph_(*lowering.graph), block_rows_(block_rows) {}
 
   void run() {
-    std::vector<Node*> rest;
+    std::deque<Node*> rest;
     for (Node& node : graph_.nodes()) rest.push_back(&node);
-    while (!rest.empty()) rest = one_round(rest);
+    while (!rest.empty()) one_round(rest);
   }
 
  private:
-  // Emits nodes up to and including one blocked region; returns what is left, in order.
-  std::vector<Node*> one_round(const std::vector<Node*>& nodes) {
+  // Emits nodes up to and including one blocked region, and takes them off the list.
+  void one_round(std::deque<Node*>& nodes) {
+    const size_t before = nodes.size();
     std::vector<Node*> open, deferred;
     std::unordered_set<const Node*> in_open, behind;
-    size_t next = 0;
-    for (; next < nodes.size(); ++next) {
-      Node* node = nodes[next];
+    for (; !nodes.empty(); nodes.pop_front()) {
+      Node* node = nodes.front();
       bool needs_open = false, needs_sum = false, needs_behind = false;
       for (const Value* value : node->inputs()) {
         if (value == nullptr || value->producer == nullptr) continue;
@@ -95,9 +96,8 @@ class RegionFormer {
       }
     }
     if (!open.empty()) lowering_.regions.push_back({open, block_rows_});
-    deferred.insert(deferred.end(), nodes.begin() + static_cast<std::ptrdiff_t>(next), nodes.end());
-    CHECK(deferred.size() < nodes.size(), "no region can be formed at {}", nodes[0]->label());
-    return deferred;
+    nodes.insert(nodes.begin(), deferred.begin(), deferred.end());
+    CHECK(nodes.size() < before, "no region can be formed at {}", nodes.front()->label());
   }
 
   void plain(Node* node) {
