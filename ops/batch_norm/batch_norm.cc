@@ -18,6 +18,7 @@
 // Source   ONNX BatchNormalization-1, 6, 7, 9, 14, 15. Below 14 the training form is told by more
 //          than one output, below 7 by is_test 0; saved_mean and saved_var must be unused.
 #include <algorithm>
+#include <cmath>
 
 #include "ops/batch_norm/geometry.h"
 #include "ops/core/elementwise.h"
@@ -64,6 +65,11 @@ void normalize_batch_norm(NormalizeContext& context) {
     drop_saved(context, 3);
     drop_saved(context, 4);
   }
+  const int64_t mode = node.get_int("training_mode", 0);
+  if (mode != 0 && mode != 1) {
+    throw Error("node {}: training_mode is {}, expected 0 (inference form) or 1 (training form)",
+                node.label(), mode);
+  }
   for (const char* old : {"is_test", "consumed_inputs"}) node.attributes.erase(old);
   if (context.opset() >= 9) node.attributes.erase("spatial");
 }
@@ -98,6 +104,30 @@ void infer_batch_norm(InferContext& context) {
   infer_same(context);
   context.set(1, context.type(kMean));
   context.set(2, context.type(kVar));
+}
+
+// What training would only show much later: it computes with the statistics of the batch.
+std::string hint_at_statistics(const Node& node) {
+  bool finite = true, negative = false;
+  for (const int slot : {kMean, kVar}) {
+    const Value* value = node.input(slot);
+    if (value == nullptr || !value->is_constant() || !value->data.defined()) continue;
+    const Tensor numbers = value->data.cast(DType::kFloat64);
+    for (int64_t i = 0; i < numbers.numel(); ++i) {
+      const double number = numbers.as_double(i);
+      finite &= std::isfinite(number);
+      negative |= slot == kVar && number < 0;
+    }
+  }
+  if (!finite) {
+    return "its stored mean or variance isn't finite: training doesn't heal that, and what is "
+           "trained can't be saved; export the model again";
+  }
+  if (negative) {
+    return "its stored variance has negative numbers, which no data give: until training has moved "
+           "them above 0, an evaluation gives no numbers; export the model again";
+  }
+  return hint_at_epsilon(node);
 }
 
 // --- Gradient
@@ -269,7 +299,7 @@ void register_batch_norm(OpRegistry& ops) {
       {"spatial", "int, default 1: 0 (opset 7 and below) is for two axes only"}};
   op.normalize = normalize_batch_norm;
   op.infer = infer_batch_norm;
-  op.hint = hint_at_epsilon;
+  op.hint = hint_at_statistics;
   op.gradient = gradient(gradient_with_stored);
   op.batch = batch_norm::rows_of_first;
   op.cheap = true;

@@ -155,6 +155,11 @@ void zip_map(NormalizeContext& c) {
 
 void array_feature_extractor(NormalizeContext& c) {
   Node& node = c.node();
+  const DType chosen = node.input(1)->type.dtype;
+  if (chosen != DType::kUndefined && !graph::is_integer(chosen)) {
+    throw Error("node {}: {} is {}, expected the integer numbers of the columns to take",
+                node.label(), input_label(node, 1), graph::dtype_name(chosen));
+  }
   const std::string rows = name_for(node, "indices");
   Value* all = c.b().constant(rows, Tensor::of<int64_t>({1}, {-1}));
   Value* indices = c.b().op("Reshape", {node.input(1), all}, {}, rows);
@@ -182,6 +187,16 @@ struct Spelling {
   std::vector<Port> more_outputs = {};
 };
 
+// Said here: what the node becomes has another name and other inputs.
+void require_inputs(const Node& node, const std::vector<Port>& inputs) {
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const bool required = inputs[i].presence == Presence::kRequired;
+    if (!required || node.input(static_cast<int>(i)) != nullptr) continue;
+    throw Error("node {}: input {} ({}) is left out, but {} needs it", node.label(), i,
+                inputs[i].name, op_label(node.domain, node.op));
+  }
+}
+
 OpDef definition(const Spelling& spelling) {
   OpDef op;
   op.domain = spelling.domain;
@@ -193,7 +208,10 @@ OpDef definition(const Spelling& spelling) {
   for (const Port& port : spelling.more_outputs) op.outputs.push_back(port);
   op.attributes = spelling.attributes;
   op.spelling = true;
-  op.normalize = spelling.normalize;
+  op.normalize = [inputs = spelling.inputs, write = spelling.normalize](NormalizeContext& c) {
+    require_inputs(c.node(), inputs);
+    write(c);
+  };
   op.infer = infer_nothing;
   op.gradient = not_differentiable("it is differentiated in its standard form");
   return op;
