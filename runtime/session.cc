@@ -13,6 +13,7 @@
 #include "passes/pipelines.h"
 #include "passes/weight_inputs.h"
 #include "runtime/finite.h"
+#include "runtime/text.h"
 #include "runtime/usage.h"
 
 namespace sardonyx::runtime {
@@ -50,13 +51,19 @@ namespace {
 // Said before anything is made on a device.
 void check_precision(const SessionOptions& options) {
   if (options.pipeline.precision == passes::Precision::kAsStored) return;
-  for (const std::string& device : options.devices) {
-    if (device != "cpu") continue;
+  const auto on_cpu = std::ranges::count(options.devices, "cpu");
+  if (on_cpu == 0) return;
+  const char* dtype = options.pipeline.precision == passes::Precision::kTf32 ? "tf32" : "bf16";
+  if (on_cpu < std::ssize(options.devices)) {
     throw UsageError(
-        "--dtype {} is for CUDA devices, and this runs on the CPU; name them all (--devices "
-        "cuda:0), or leave it out: the CPU computes in f32 and f64",
-        options.pipeline.precision == passes::Precision::kTf32 ? "tf32" : "bf16");
+        "--dtype {} is for CUDA devices, and --devices {} has the CPU among them; leave the CPU "
+        "out, or --dtype: all replicas compute in one type",
+        dtype, join(options.devices, ","));
   }
+  throw UsageError(
+      "--dtype {} is for CUDA devices, and this runs on the CPU; name them all (--devices "
+      "cuda:0), or leave it out: the CPU computes in f32 and f64",
+      dtype);
 }
 
 }  // namespace

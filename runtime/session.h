@@ -139,6 +139,9 @@ class Session {
   std::string device_name() const { return replicas_->name(); }  // of all, for people
   std::string device_name(int replica) const { return replicas_->device(replica).name(); }
   const SessionOptions& options() const { return options_; }
+  // What a replica may take of its device's memory, with the others that share it; of the one that
+  // may take the least.
+  MemoryLimit room_per_replica() const;
 
   // What the data are, for open dimensions of the model and for the choice of the output. Before
   // any plan.

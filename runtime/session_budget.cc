@@ -100,6 +100,19 @@ int64_t Session::least_budget(const PlanKey& refused_key, const Fit& refused,
   return least + replicas() * static_cast<int64_t>(states.bytes());
 }
 
+MemoryLimit Session::room_per_replica() const {
+  MemoryLimit least;
+  for (int first = 0; first < replicas(); ++first) {
+    if (replicas_->place_of(first) != first) continue;
+    int sharing = 0;
+    for (int r = first; r < replicas(); ++r) sharing += replicas_->place_of(r) == first;
+    MemoryLimit limit = replicas_->device(first).free_memory();
+    limit.bytes /= sharing;
+    if (least.owner.empty() || limit.bytes < least.bytes) least = limit;
+  }
+  return least;
+}
+
 void Session::require_room(int place, const passes::Plan& plan, size_t state_bytes) const {
   for (int first = 0; first < replicas(); ++first) {
     if (replicas_->place_of(first) != first) continue;

@@ -3,234 +3,268 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
+#include <cctype>
+#include <map>
+#include <unordered_map>
 
 #include "graph/support/text.h"
-#include "runtime/optimizer_flags.h"
+#include "ops/core/op.h"
 #include "runtime/text.h"
-#include "tools/json_text.h"
 
 namespace sardonyx::tools {
 
 namespace {
 
+using graph::Graph;
+using graph::Node;
+using graph::Value;
 using passes::ParameterRow;
-using support::escaped;
-using support::printable;
 using Role = ParameterRow::Role;
-using Json = nlohmann::ordered_json;
 
-constexpr size_t kShownRows = 24;
+constexpr size_t kNamed = 3;  // examples in a line
+constexpr std::string_view kThrough = "reaches the loss through ";
+constexpr std::string_view kStatistic = "running statistic of ";
 
-const char* role_name(Role role) {
-  static constexpr const char* kNames[] = {"trainable", "state", "constant"};
-  return kNames[static_cast<int>(role)];
-}
-
-int64_t elements(const CheckReport& report, Role role) {
-  int64_t sum = 0;
-  for (const ParameterRow& row : report.parameters) {
-    if (row.role == role && row.type.is_static()) sum += row.type.numel();
+// "conv1 (Conv)" and "Conv -> y" are labels of a Conv.
+std::string operator_of(std::string_view label) {
+  const size_t arrow = label.find(" -> "), open = label.rfind(" (");
+  if (label.ends_with(')') && open != std::string_view::npos) {
+    return std::string(label.substr(open + 2, label.size() - open - 3));
   }
-  return sum;
+  return std::string(label.substr(0, arrow));
 }
 
-int64_t tensors(const CheckReport& report, Role role) {
-  return std::count_if(report.parameters.begin(), report.parameters.end(),
-                       [&](const ParameterRow& row) { return row.role == role; });
+// What stands before a node's name in a reason, so that equal reasons meet.
+std::string kind_of(const ParameterRow& row) {
+  const std::string_view reason = row.reason;
+  for (const std::string_view begin : {kThrough, kStatistic}) {
+    if (reason.starts_with(begin)) return operator_of(reason.substr(begin.size()));
+  }
+  if (reason.ends_with("--train trains it")) return "single numbers";
+  std::string kind(reason.substr(0, std::min(reason.find(" ("), reason.find("; "))));
+  if (const size_t colon = kind.find(": "); colon != std::string::npos) {
+    // "blocked: NODE isn't supported" and "constant: WHY of NODE" name a node, "unused: ..." none.
+    const std::string word = kind.substr(0, colon);
+    if (word == "blocked") return "behind an unsupported operator";
+    if (word == "constant") return kind.substr(colon + 2, kind.rfind(" of ") - colon - 2);
+    return word;
+  }
+  return kind.starts_with("integer") ? "integers" : kind;
 }
 
-std::string table(const CheckReport& report, bool all) {
-  if (report.parameters.empty()) return "";
-  // Trainable ones first: they are what the reader looks for.
-  std::vector<const ParameterRow*> rows;
-  for (const ParameterRow& row : report.parameters) rows.push_back(&row);
-  std::stable_sort(rows.begin(), rows.end(), [](const ParameterRow* a, const ParameterRow* b) {
-    return static_cast<int>(a->role) < static_cast<int>(b->role);
+// "layer1.0.conv2.weight" as "layer*.*.conv*.weight".
+std::string pattern_of(const std::string& name) {
+  std::string pattern;
+  bool digits = false;
+  for (const char c : name) {
+    const bool digit = std::isdigit(static_cast<unsigned char>(c)) != 0;
+    if (!digit) {
+      pattern += c;
+    } else if (!digits) {
+      pattern += '*';
+    }
+    digits = digit;
+  }
+  return pattern;
+}
+
+struct Names {
+  std::string example;
+  int64_t count = 0;
+};
+
+std::vector<std::string> most_frequent(const std::map<std::string, Names>& patterns) {
+  std::vector<std::pair<std::string, Names>> sorted(patterns.begin(), patterns.end());
+  std::ranges::stable_sort(
+      sorted, [](const auto& a, const auto& b) { return a.second.count > b.second.count; });
+  std::vector<std::string> result;
+  for (const auto& [pattern, names] : sorted) {
+    // A pattern of one is that name.
+    result.push_back(names.count == 1 ? names.example
+                                      : fmt::format("{} ({})", pattern, names.count));
+  }
+  return result;
+}
+
+std::vector<ParameterGroup> groups_of(const std::vector<ParameterRow>& rows) {
+  struct Group {
+    ParameterGroup totals;
+    std::map<std::string, Names> patterns;
+  };
+  std::map<std::pair<Role, std::string>, Group> groups;
+  for (const ParameterRow& row : rows) {
+    Group& group = groups[{row.role, kind_of(row)}];
+    ++group.totals.tensors;
+    if (row.type.is_static()) group.totals.elements += row.type.numel();
+    Names& names = group.patterns[pattern_of(row.name)];
+    if (++names.count == 1) names.example = row.name;
+  }
+  std::vector<ParameterGroup> result;
+  for (auto& [key, group] : groups) {
+    std::tie(group.totals.role, group.totals.kind) = key;
+    group.totals.patterns = most_frequent(group.patterns);
+    result.push_back(std::move(group.totals));
+  }
+  std::ranges::stable_sort(result, [](const ParameterGroup& a, const ParameterGroup& b) {
+    return a.role != b.role ? a.role < b.role : a.elements > b.elements;
   });
-  const size_t shown = all ? rows.size() : std::min(rows.size(), kShownRows);
-  size_t name_width = 4, type_width = 4;
-  for (size_t i = 0; i < shown; ++i) {
-    name_width = std::max(name_width, escaped(rows[i]->name).size());
-    type_width = std::max(type_width, rows[i]->type.str().size());
-  }
-  name_width = std::min<size_t>(name_width, 60);
-  std::string text = fmt::format("\n  {:<{}}  {:<{}}  {:<9}  {}\n", "name", name_width, "type",
-                                 type_width, "role", "reason");
-  for (size_t i = 0; i < shown; ++i) {
-    text += printable(fmt::format("  {:<{}}  {:<{}}  {:<9}  {}\n", escaped(rows[i]->name),
-                                  name_width, rows[i]->type.str(), type_width,
-                                  role_name(rows[i]->role), rows[i]->reason));
-  }
-  if (shown < rows.size()) {
-    text += fmt::format("  ... and {} more; --all shows them\n", rows.size() - shown);
-  }
-  return text;
+  return result;
 }
 
-std::string batch_norm_text(const CheckReport& report) {
-  std::string text = fmt::format("  {} BatchNormalization", report.batch_norms);
-  if (report.batch_norms > 0) {
-    text += fmt::format(
-        " ({} in training form): trained with batch statistics, evaluated with running ones",
-        report.batch_norms_in_training_form);
-    if (!report.folded_batch_norms.empty()) text += "\n  others";
-  }
-  if (!report.folded_batch_norms.empty()) {
-    text += fmt::format(": {} (docs/exporters.md)", report.folded_batch_norms);
-  } else if (report.batch_norms == 0 && report.convolutions > 0 && report.producer != "sardonyx") {
-    text += " (if your network has some, the export folded them: docs/exporters.md)";
-  }
-  text += fmt::format("\n  {} Dropout{}\n", report.dropouts,
-                      report.dropouts > 0 ? ": active in training only" : "");
-  for (const std::string& momentum : report.unusual_momenta) {
-    text += fmt::format("  momentum of {} (ONNX: the share of the old running value)\n", momentum);
-  }
-  return text;
-}
-
-bool needs_operators(const CheckReport& report) {
-  using Kind = passes::UnsupportedNode::Kind;
-  return std::any_of(
-      report.unsupported.begin(), report.unsupported.end(),
-      [](const passes::UnsupportedNode& node) { return node.kind == Kind::kUnknownOperator; });
-}
-
-std::string batch_text(const CheckReport& report) {
-  if (report.set_batch_problem.empty()) {
-    return fmt::format("  the batch {} is baked in; --set-batch takes any other\n",
-                       report.baked_rows);
-  }
-  std::string text = fmt::format(
-      "  the batch {0} is baked in: every (micro-)batch must have {0} rows, so add --drop-last\n",
-      report.baked_rows);
-  // What is wrong with the file in any case is said elsewhere.
-  if (report.set_batch_problem.empty() || report.set_batch_problem == report.problem) return text;
-  const std::string& why = report.set_batch_problem;
-  return text + printable("  --set-batch doesn't work here: " + why.substr(0, why.find('\n'))) +
-         "\n";
-}
-
-std::string facts(const CheckReport& report) {
-  std::string text = "\nfacts\n";
-  for (const std::string& input : report.inputs) {
-    text += printable(fmt::format("  takes {}\n", input));
-  }
-  for (const std::string& output : report.outputs) {
-    text += printable(fmt::format("  gives {}\n", output));
-  }
-  if (report.baked_rows > 0) {
-    text += batch_text(report);
-  } else {
-    text += "  any batch size\n";
-  }
-  if (report.trainable() && !report.unsupported.empty()) {
-    text += fmt::format("  {} nodes that can't be run feed side outputs only and are left alone\n",
-                        report.unsupported.size());
-  }
-  text += batch_norm_text(report);
-  if (report.memory) {
-    const passes::MemoryReport& memory = *report.memory;
-    text += fmt::format(
-        "  memory for {} rows: {} = parameters and states {} + everything else {} (bound {}, peak "
-        "at "
-        "{})\n",
-        report.rows,
-        runtime::bytes_str(static_cast<double>(memory.state_bytes + memory.arena_bytes)),
-        runtime::bytes_str(static_cast<double>(memory.state_bytes)),
-        runtime::bytes_str(static_cast<double>(memory.arena_bytes)),
-        runtime::bytes_str(static_cast<double>(memory.liveness_bound_bytes)),
-        memory.peak_node.empty() ? "-" : memory.peak_node);
-  }
-  return text;
-}
-
-// The named data set whose images these are, else a file of arrays. Fashion-MNIST is found where
-// its package puts it.
-std::string data_for(const CheckReport& report) {
-  const std::vector<int64_t>& shape = report.sample_shape;
-  const int64_t classes =
-      report.scores.rank() >= 2 && report.scores.dims[1].known() ? report.scores.dims[1].value : -1;
-  if (shape == std::vector<int64_t>{1, 28, 28} && classes == 10) return "fashion-mnist";
-  if (shape == std::vector<int64_t>{3, 32, 32} && classes == 10) return "cifar10 --data-dir DIR";
-  if (shape == std::vector<int64_t>{3, 32, 32} && classes == 100) return "cifar100 --data-dir DIR";
-  return "npz:DATA.npz";
-}
-
-// What the command can't know.
-std::string to_fill_in(const CheckReport& report) {
-  const std::string data = data_for(report);
-  if (data.starts_with("cifar")) return " (DIR: the folder of its binary version, *.bin)";
-  if (data.starts_with("npz:")) return " (DATA.npz: your arrays, see docs/data.md)";
-  return "";
-}
-
-// One column of floats is a value to be predicted, not a class.
-bool single_column(const graph::TensorType& scores) {
-  return scores.rank() == 1 ||
-         (scores.rank() == 2 && scores.dims[1].known() && scores.dims[1].value == 1);
-}
-
-std::string optimizer_flags(const runtime::Flags& flags) {
+std::string some(const std::vector<std::string>& names) {
   std::string text;
-  if (flags.optimizer != "sgd") text += " --optimizer " + flags.optimizer;
-  if (flags.momentum != 0) text += fmt::format(" --momentum {:.6g}", flags.momentum);
-  if (flags.dampening != 0) text += fmt::format(" --dampening {:.6g}", flags.dampening);
-  if (flags.nesterov) text += " --nesterov";
-  if (flags.weight_decay) text += fmt::format(" --weight-decay {:.6g}", *flags.weight_decay);
-  if (!flags.betas.empty()) text += " --betas " + flags.betas;
-  if (flags.eps) text += fmt::format(" --eps {:.6g}", *flags.eps);
-  for (const std::string& group : flags.groups) text += fmt::format(" --group '{}'", group);
-  if (!flags.no_decay.empty()) text += " --no-decay " + runtime::join(flags.no_decay, ",");
-  if (flags.clip_norm != 0) text += fmt::format(" --clip-norm {:.6g}", flags.clip_norm);
-  if (flags.clip_value != 0) text += fmt::format(" --clip-value {:.6g}", flags.clip_value);
-  if (flags.ema != 0) text += fmt::format(" --ema {:.6g}", flags.ema);
-  if (!flags.schedule.empty()) text += " --schedule " + flags.schedule;
-  if (!flags.warmup.empty()) text += " --warmup " + flags.warmup;
-  if (flags.dtype != "f32") text += " --dtype " + flags.dtype;
+  for (size_t i = 0; i < std::min(names.size(), kNamed); ++i) {
+    text += (i > 0 ? ", " : "") + support::escaped(names[i]);
+  }
+  if (names.size() > kNamed) text += fmt::format(" and {} more", names.size() - kNamed);
   return text;
 }
 
-std::string command(const CheckReport& report, const runtime::Flags& flags) {
-  std::string text =
-      fmt::format("sardonyx train {} --data {} --epochs 10 --batch {} --lr {:.6g}", report.model,
-                  data_for(report), report.batch, runtime::learning_rate(flags));
-  text += optimizer_flags(flags);
-  if (report.set_batch) {
-    text += " --set-batch";
-  } else if (report.baked_rows > 0) {
-    text += " --drop-last";
+void add_idle_tensors(CheckReport& report) {
+  std::vector<std::string> single, unreached, unused;
+  for (const ParameterRow& row : report.parameters) {
+    const std::string_view reason = row.reason;
+    if (row.role != Role::kConstant) continue;
+    if (reason.ends_with("--train trains it")) single.push_back(row.name);
+    if (reason.starts_with("no gradient path")) unreached.push_back(row.name);
+    if (reason.starts_with("unused") && graph::is_floating(row.type.dtype)) {
+      unused.push_back(row.name);
+    }
   }
-  if (flags.accumulate) text += fmt::format(" --accumulate {}", *flags.accumulate);
-  if (flags.micro_batch) text += fmt::format(" --micro-batch {}", *flags.micro_batch);
-  if (flags.loss != "cross_entropy") {
-    text += " --loss " + flags.loss;
-  } else if (flags.loss_output.empty() && single_column(report.scores)) {
-    text += " --loss mse";
+  const auto add = [&](const std::vector<std::string>& names, const char* text) {
+    if (names.empty()) return;
+    report.near_misses.push_back(fmt::format("{} ({}): {}", text, names.size(), some(names)));
+  };
+  add(single, "single numbers stay constant, --train NAME trains one");
+  add(unreached, "float tensors without a gradient path to the loss");
+  add(unused, "float tensors that no node reads");
+}
+
+void add_near_operators(CheckReport& report) {
+  for (const UnsupportedGroup& group : grouped(report.unsupported, report.needs)) {
+    if (group.near.empty()) continue;
+    report.near_misses.push_back(fmt::format("there is no operator {}, but {}", group.op,
+                                             runtime::join(group.near, " and ")));
   }
-  if (!flags.output.empty()) text += " --output " + flags.output;
-  if (!flags.loss_output.empty()) text += " --loss-output " + flags.loss_output;
-  for (const std::string& glob : flags.freeze) text += fmt::format(" --freeze '{}'", glob);
-  for (const std::string& glob : flags.train) text += fmt::format(" --train '{}'", glob);
-  if (!flags.init.empty()) text += " --init " + flags.init;
-  if (flags.reinit) text += " --reinit";
-  return text + " --save trained.onnx";
+}
+
+bool scalar(const graph::TensorType& type) {
+  return graph::is_floating(type.dtype) && type.is_static() && type.numel() == 1;
+}
+
+// "float[N,10,1,1]" would be scores of 10 classes without its last axes.
+bool would_fit_flat(const graph::TensorType& type) {
+  if (!graph::is_floating(type.dtype) || !type.ranked || type.rank() < 3) return false;
+  return std::all_of(type.dims.begin() + 2, type.dims.end(),
+                     [](const graph::Dim& dim) { return dim.value == 1; });
+}
+
+void add_outputs(const Graph& imported, const Graph& graph, const runtime::Flags& flags,
+                 CheckReport& report) {
+  if (!flags.loss_output.empty()) return;
+  for (const Value* declared : imported.outputs()) {
+    const Value* output = graph.find(declared->name);
+    if (output == nullptr) continue;
+    const graph::TensorType& type = output->type;
+    const std::string name = support::in_quotes(output->name);
+    if (!report.trainable() && scalar(type) && type.rank() <= 1 && flags.output.empty()) {
+      report.near_misses.push_back(
+          fmt::format("output {} {} is one number: if it is the loss, --loss-output takes it", name,
+                      type.str()));
+    } else if (flags.loss != "mse" && would_fit_flat(type)) {
+      report.near_misses.push_back(
+          fmt::format("output {} {} has axes of size 1 behind its classes, so labels need them "
+                      "too; a Flatten at the end of the network drops them",
+                      name, type.str()));
+    }
+  }
+}
+
+// A constant with one value per channel: all axes of size 1 but one.
+bool per_channel(const Value* value) {
+  if (value == nullptr || !value->is_constant() || !value->type.is_static()) return false;
+  const auto wide =
+      std::ranges::count_if(value->type.dims, [](const graph::Dim& dim) { return dim.value > 1; });
+  return wide == 1 && value->type.numel() > 1;
+}
+
+// Conv, then Mul and Add of one number per channel.
+int64_t scaled_convolutions(const Graph& graph) {
+  const auto next = [](const Node& node, const char* op) -> const Node* {
+    const Value* value = node.output(0);
+    if (value == nullptr || value->uses().size() != 1) return nullptr;
+    const Node* reader = value->uses().front().node;
+    const bool scales =
+        reader->is("", op) && (per_channel(reader->input(0)) || per_channel(reader->input(1)));
+    return scales ? reader : nullptr;
+  };
+  return std::ranges::count_if(graph.nodes(), [&](const Node& node) {
+    if (!node.is("", "Conv") && !node.is("", "ConvTranspose")) return false;
+    const Node* scaled = next(node, "Mul");
+    return scaled != nullptr && next(*scaled, "Add") != nullptr;
+  });
+}
+
+void add_written_out_batch_norms(const Graph& graph, CheckReport& report) {
+  if (!report.folded_batch_norms.empty()) return;
+  const int64_t count = scaled_convolutions(graph);
+  if (count == 0) return;
+  report.near_misses.push_back(fmt::format(
+      "{} followed by a Mul and an Add per channel, as a BatchNormalization that was written out: "
+      "both are trained, without batch statistics",
+      count == 1 ? "1 convolution is" : fmt::format("{} convolutions are", count)));
+}
+
+constexpr int kLayers = 8;  // of nodes of our own between a node and one of the file
+
+// A label without the operator that a node of the file became.
+std::string without_own_operator(const std::string& label) {
+  const std::string own = std::string(ops::kDomain) + ".";
+  if (label.starts_with(own)) {
+    const size_t arrow = label.find(" -> ");
+    return arrow == std::string::npos ? label : support::in_quotes(label.substr(arrow + 4));
+  }
+  return label.substr(0, label.rfind(" (" + own));
+}
+
+// "" when nothing near belongs to the file.
+std::string in_words(const Node& node, int layers) {
+  if (!node.forward_node.empty())
+    return "the gradient of " + without_own_operator(node.forward_node);
+  if (node.domain != ops::kDomain) return node.label();
+  const Value* first = node.input(0);
+  if (first != nullptr && first->role == graph::StateRole::kParameter &&
+      !ops::aliases_of(node).empty()) {
+    return fmt::format("the update of {}", support::in_quotes(first->name));
+  }
+  if (layers == 0) return "";
+  for (const Value* output : node.outputs()) {
+    if (output == nullptr) continue;
+    for (const graph::Use& use : output->uses()) {
+      std::string reader = in_words(*use.node, layers - 1);
+      if (!reader.empty()) return reader;
+    }
+  }
+  if (first == nullptr || first->producer == nullptr) return "";
+  return in_words(*first->producer, layers - 1);
 }
 
 }  // namespace
 
-void describe_graph(const graph::Graph& graph, CheckReport& report) {
-  for (const graph::Value* input : graph.inputs()) {
+void describe_graph(const Graph& graph, CheckReport& report) {
+  const auto opset = graph.opsets.find("");
+  report.opset = opset == graph.opsets.end() ? 0 : opset->second;
+  for (const Value* input : graph.inputs()) {
     report.inputs.push_back(fmt::format("{}  {}", input->name, input->type.str()));
   }
-  for (const graph::Value* output : graph.outputs()) {
+  for (const Value* output : graph.outputs()) {
     report.outputs.push_back(fmt::format("{}  {}", output->name, output->type.str()));
   }
   if (!graph.inputs().empty()) {
     const auto& dims = graph.inputs()[0]->type.dims;
     for (size_t i = 1; i < dims.size(); ++i) report.sample_shape.push_back(dims[i].value);
   }
-  for (const graph::Node& node : graph.nodes()) {
+  for (const Node& node : graph.nodes()) {
     ++report.nodes;
     report.dropouts += node.is("", "Dropout");
     report.convolutions += node.is("", "Conv") || node.is("", "ConvTranspose");
@@ -245,62 +279,32 @@ void describe_graph(const graph::Graph& graph, CheckReport& report) {
   }
 }
 
-std::string report_text(const CheckReport& report, const runtime::Flags& flags, bool all) {
-  std::string text = fmt::format("{}: {}\n", printable(report.model),
-                                 report.trainable() ? "trainable" : "can't be trained as it is");
-  if (!report.problem.empty()) text += "\n" + printable(report.problem + "\n");
-  if (!report.parameters.empty()) {
-    text += fmt::format(
-        "\n{} parameters in {} tensors, {} running statistics, {} other constants\n",
-        runtime::count_str(elements(report, Role::kTrainable)), tensors(report, Role::kTrainable),
-        tensors(report, Role::kState), tensors(report, Role::kConstant));
+void describe_parameters(const Graph& imported, CheckReport& report) {
+  report.groups = groups_of(report.parameters);
+  for (const ParameterRow& row : report.parameters) {
+    const Value* value = row.role == Role::kTrainable ? imported.find(row.name) : nullptr;
+    if (value == nullptr || value->uses().size() < 2) continue;
+    report.tied.push_back(
+        fmt::format("{} is read by {} nodes", support::in_quotes(row.name), value->uses().size()));
   }
-  text += table(report, all) + facts(report);
-  if (!report.notices.empty()) text += "\nnotices\n";
-  for (const std::string& notice : report.notices) text += printable(fmt::format("  {}\n", notice));
-  if (report.trainable()) {
-    text += fmt::format("\ntrain it with{}\n  {}\n", to_fill_in(report),
-                        printable(command(report, flags)));
-  } else if (needs_operators(report)) {
-    text +=
-        "\nnext step: `sardonyx ops` lists the operators there are; export the network without the "
-        "missing ones, or train on an output in front of them with --output\n";
-  }
-  return text;
 }
 
-std::string report_json(const CheckReport& report) {
-  Json json = {{"model", report.model}, {"trainable", report.trainable()}};
-  json["problem"] = report.problem.empty() ? Json() : Json(report.problem);
-  json["unsupported"] = Json::array();
-  for (const passes::UnsupportedNode& node : report.unsupported) {
-    json["unsupported"].push_back({{"node", node.node}, {"op", node.op}, {"reason", node.reason}});
+void find_near_misses(const Graph& imported, const Graph& graph, const runtime::Flags& flags,
+                      CheckReport& report) {
+  add_near_operators(report);
+  add_outputs(imported, graph, flags, report);
+  add_idle_tensors(report);
+  add_written_out_batch_norms(imported, report);
+}
+
+std::string peak_in_words(const passes::Plan& plan) {
+  const std::string& label = plan.memory.peak_node;
+  for (const Node& node : plan.graph->nodes()) {
+    if (node.label() != label) continue;
+    const std::string words = in_words(node, kLayers);
+    return words.empty() ? "the loss" : words;
   }
-  json["parameters"] = Json::array();
-  for (const ParameterRow& row : report.parameters) {
-    json["parameters"].push_back({{"name", row.name},
-                                  {"type", row.type.str()},
-                                  {"role", role_name(row.role)},
-                                  {"reason", row.reason}});
-  }
-  json["trainable_elements"] = elements(report, Role::kTrainable);
-  json["inputs"] = report.inputs;
-  json["outputs"] = report.outputs;
-  json["baked_batch"] = report.baked_rows > 0 ? Json(report.baked_rows) : Json();
-  json["set_batch"] = report.baked_rows > 0 ? Json(report.set_batch) : Json();
-  json["rows"] = report.rows;
-  json["batch_normalizations"] = report.batch_norms;
-  json["batch_normalizations_in_training_form"] = report.batch_norms_in_training_form;
-  json["folded_batch_normalizations"] =
-      report.folded_batch_norms.empty() ? Json() : Json(report.folded_batch_norms);
-  json["dropouts"] = report.dropouts;
-  if (report.memory) {
-    json["memory"] = {{"state_bytes", report.memory->state_bytes},
-                      {"arena_bytes", report.memory->arena_bytes},
-                      {"liveness_bound_bytes", report.memory->liveness_bound_bytes}};
-  }
-  json["notices"] = report.notices;
-  return json_text(json) + "\n";
+  return label;
 }
 
 }  // namespace sardonyx::tools

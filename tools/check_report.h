@@ -10,35 +10,76 @@
 #include "passes/pass.h"
 #include "passes/plan.h"
 #include "runtime/config.h"
+#include "tools/largest_batch.h"
+#include "tools/node_needs.h"
 
 namespace sardonyx::tools {
+
+// Tensors of one role that enter the network the same way.
+struct ParameterGroup {
+  using Role = passes::ParameterRow::Role;
+  Role role = Role::kConstant;
+  std::string kind;  // the operator ("Conv"), or why it is constant ("integer", "unused")
+  int64_t tensors = 0, elements = 0;
+  std::vector<std::string> patterns;  // of their names, digits as *, the most frequent first
+};
+
+struct MemoryFacts {
+  passes::MemoryReport planned;  // of one replica
+  std::string peak;              // where it is reached, in words of the file
+  int64_t budget_bytes = 0;      // of one replica
+  std::string budget_owner;      // "this machine has", "--memory-budget allows"
+  std::optional<LargestBatch> largest;
+};
 
 struct CheckReport {
   std::string model, producer;
   std::vector<std::string> inputs, outputs;  // "input  float[N,1,28,28]"
   std::vector<int64_t> sample_shape;         // of the first input; -1: open
-  int64_t nodes = 0, convolutions = 0, batch_norms = 0, dropouts = 0;
+  int64_t nodes = 0, opset = 0, convolutions = 0, batch_norms = 0, dropouts = 0;
   int64_t batch_norms_in_training_form = 0;
   std::string folded_batch_norms;            // what the export did with others; "": unknown
+  std::string dropout_advice;                // what keeps them in an export; "": unknown
   std::vector<std::string> unusual_momenta;  // "bn1: 1"
 
   int64_t baked_rows = -1, batch = 0, rows = 0;  // rows: of a micro-batch
   bool set_batch = false;         // what the command says, and the numbers here are for
   std::string set_batch_problem;  // why it can't, where rows are baked in
+  int64_t replicas = 1;
   std::vector<passes::ParameterRow> parameters;
+  std::vector<ParameterGroup> groups;
   std::vector<passes::UnsupportedNode> unsupported;
+  std::vector<Need> needs;  // one per unsupported node
   graph::TensorType scores;
-  std::optional<passes::MemoryReport> memory;  // when a plan could be made
+  std::optional<MemoryFacts> memory;  // when a plan could be made
+  std::vector<std::string> tied;      // "'w' is read by 2 nodes"
+  std::vector<std::string> near_misses;
   std::vector<std::string> notices;
   std::string problem;  // "" when nothing stands in the way
 
   bool trainable() const { return problem.empty(); }
+  bool demands_rows() const { return baked_rows > 0 && !set_batch; }
 };
 
 // Inputs, outputs and counts, from the graph as it came.
 void describe_graph(const graph::Graph& graph, CheckReport& report);
+// Groups of parameters and tied ones. `imported`: the graph as it came, with the nodes of the file.
+void describe_parameters(const graph::Graph& imported, CheckReport& report);
+// `graph`: as far as the preparation came.
+void find_near_misses(const graph::Graph& imported, const graph::Graph& graph,
+                      const runtime::Flags& flags, CheckReport& report);
+// Where a plan needs the most memory, said with nodes of the file.
+std::string peak_in_words(const passes::Plan& plan);
 
-std::string report_text(const CheckReport& report, const runtime::Flags& flags, bool all);
-std::string report_json(const CheckReport& report);
+// The `sardonyx train` command that does what the flags of the check asked for.
+std::string train_command(const CheckReport& report, const runtime::Flags& flags);
+// What it can't know: " (DATA.npz: your arrays, see docs/data.md)".
+std::string to_fill_in(const CheckReport& report);
+
+// What stands in the way, in one line.
+std::string headline(const CheckReport& report);
+enum class Rows : uint8_t { kGrouped, kAll };
+std::string report_text(const CheckReport& report, const runtime::Flags& flags, Rows rows);
+std::string report_json(const CheckReport& report, const runtime::Flags& flags);
 
 }  // namespace sardonyx::tools

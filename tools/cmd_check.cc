@@ -3,8 +3,10 @@
 #include <fmt/core.h>
 #include <onnx/onnx_pb.h>
 
+#include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "graph/support/error.h"
 #include "graph/support/text.h"
@@ -23,34 +25,140 @@ namespace {
 
 struct CheckFlags {
   runtime::Flags shared;
+  std::vector<int64_t> sample;  // sizes of one sample; empty: as the file says
   bool all = false;
 };
 
+using SessionPtr = std::unique_ptr<runtime::Session>;
+
+constexpr int64_t kMostSearchedNodes = 5000;  // a plan of more takes seconds
+
+SessionPtr open_session(const runtime::Flags& flags) {
+  return runtime::Session::open(flags.model, runtime::session_options(flags));
+}
+
 // For a file with a fixed number of rows: the session with --set-batch if that works or was asked
 // for.
-std::unique_ptr<runtime::Session> try_set_batch(const runtime::Flags& flags, CheckReport& report) {
-  runtime::SessionOptions options = runtime::session_options(flags);
-  options.pipeline.set_batch = true;
-  auto session = runtime::Session::open(flags.model, std::move(options));
+SessionPtr try_set_batch(runtime::Flags flags, CheckReport& report) {
+  const bool asked = std::exchange(flags.set_batch, true);
+  SessionPtr session = open_session(flags);
   report.set_batch_problem = session->examine(report.baked_rows + 1).error;
-  report.set_batch = report.set_batch_problem.empty() || flags.set_batch;
+  report.set_batch = report.set_batch_problem.empty() || asked;
   return report.set_batch ? std::move(session) : nullptr;
 }
 
-CheckReport examine(const CheckFlags& flags) {
-  runtime::Flags as_in_file = flags.shared;
+// What `train` would refuse before it reads any data.
+std::string refused_by_train(const runtime::Session& session, const runtime::Flags& flags) {
+  try {
+    runtime::find_feed(session, flags);
+    return "";
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+int64_t bytes_of(const passes::MemoryReport& memory) {
+  return static_cast<int64_t>(memory.state_bytes + memory.arena_bytes);
+}
+
+void find_largest(runtime::Session& session, const CheckReport& report, MemoryFacts& memory) {
+  const int64_t state_bytes = static_cast<int64_t>(memory.planned.state_bytes);
+  const int64_t bytes = bytes_of(memory.planned);
+  if (report.demands_rows()) {
+    const bool fits = bytes <= memory.budget_bytes;
+    memory.largest = LargestBatch{fits ? report.rows : 0, fits ? bytes : 0, false};
+    return;
+  }
+  if (report.nodes > kMostSearchedNodes) return;
+  memory.largest = largest_batch(memory.budget_bytes, state_bytes, report.rows, bytes,
+                                 [&](int64_t rows) -> std::optional<int64_t> {
+                                   try {
+                                     return bytes_of(session.draft_plan(rows)->memory);
+                                   } catch (const Error&) {
+                                     return std::nullopt;  // a size that no kernel counts to
+                                   }
+                                 });
+}
+
+// Planned without the budget, whose plans are a search of their own: what is computed again only
+// because of it isn't counted on.
+MemoryFacts plan_memory(runtime::Session& session, const runtime::Flags& flags,
+                        const CheckReport& report) {
+  MemoryFacts memory;
+  const auto plan = session.draft_plan(report.rows);
+  memory.planned = plan->memory;
+  memory.peak = peak_in_words(*plan);
+  if (flags.memory_budget) {
+    memory.budget_bytes = *flags.memory_budget / report.replicas;
+    memory.budget_owner = "--memory-budget";
+  } else {
+    const runtime::MemoryLimit limit = session.room_per_replica();
+    memory.budget_bytes = static_cast<int64_t>(limit.bytes);
+    memory.budget_owner = limit.owner;
+  }
+  return memory;
+}
+
+void add_memory(runtime::Session& session, const runtime::Flags& flags, CheckReport& report) {
+  report.memory = plan_memory(session, flags, report);
+  find_largest(session, report, *report.memory);
+  if (!flags.memory_budget || bytes_of(report.memory->planned) <= report.memory->budget_bytes) {
+    return;
+  }
+  runtime::Flags bounded = flags;
+  bounded.set_batch = report.set_batch;
+  report.memory->planned = open_session(bounded)->draft_plan(report.rows)->memory;
+}
+
+// "3x224x224"
+std::vector<int64_t> sizes(const std::string& text) {
+  std::vector<int64_t> sizes;
+  for (const std::string& part : runtime::split(text, 'x')) {
+    sizes.push_back(whole_number("--input", part, 1, kMostCount));
+  }
+  return sizes;
+}
+
+bool has_open_sizes(const graph::TensorType& type) {
+  return !type.ranked || std::any_of(type.dims.begin() + std::min(1, type.rank()), type.dims.end(),
+                                     [](const graph::Dim& dim) { return !dim.known(); });
+}
+
+// What is behind any other problem of a model whose input has open sizes.
+std::string explain_open_sizes(const runtime::Session& session, const std::string& problem) {
+  for (const graph::Value* input : session.data_inputs()) {
+    if (!has_open_sizes(input->type)) continue;
+    return fmt::format(
+        "input '{}' has type {}: not all sizes of a sample are in the file, and without them the "
+        "rest isn't known; give them, as --input 3x224x224 (train takes them from the data)\n  {}",
+        input->name, input->type.str(), problem);
+  }
+  return problem;
+}
+
+CheckReport examine(const CheckFlags& check) {
+  const runtime::Flags& flags = check.shared;
+  runtime::Flags unbounded = flags;
+  unbounded.memory_budget.reset();
+  runtime::Flags as_in_file = unbounded;
   as_in_file.set_batch = false;
-  auto session = runtime::Session::open(flags.shared.model, runtime::session_options(as_in_file));
+  SessionPtr session = open_session(as_in_file);
   CheckReport report;
-  report.model = flags.shared.model;
+  report.model = flags.model;
   report.producer = session->model().skeleton().producer_name();
-  report.folded_batch_norms = describe(folded_batch_norm(session->model().skeleton()));
-  describe_graph(session->imported(), report);
+  report.replicas = session->replicas();
   report.baked_rows = runtime::baked_rows(*session);
   if (report.baked_rows > 0) {
-    if (auto any = try_set_batch(flags.shared, report)) session = std::move(any);
+    if (SessionPtr any = try_set_batch(unbounded, report)) session = std::move(any);
   }
-  auto setup = runtime::batch_setup(flags.shared, runtime::baked_rows(*session));
+  describe_graph(session->imported(), report);
+  if (!check.sample.empty() && !session->data_inputs().empty()) {
+    session->describe_data({{session->data_inputs()[0]->name, check.sample}}, {});
+    report.sample_shape = check.sample;
+  }
+  report.folded_batch_norms = describe(folded_batch_norm(session->model().skeleton()));
+  if (report.dropouts == 0) report.dropout_advice = dropout_advice(report.producer);
+  auto setup = runtime::batch_setup(flags, runtime::baked_rows(*session));
   runtime::join_singles(*session, {setup.batch}, setup.cut);
   report.batch = setup.batch;
   report.rows = runtime::largest_micro_batch(setup);
@@ -59,13 +167,21 @@ CheckReport examine(const CheckFlags& flags) {
   report.unsupported = std::move(found.unsupported);
   report.scores = found.scores;
   report.problem = found.error;
+  if (report.problem.empty()) report.problem = refused_by_train(*session, flags);
   if (report.problem.empty()) {
     try {
-      report.memory = session->draft_plan(report.rows)->memory;
+      add_memory(*session, flags, report);
     } catch (const Error& error) {
       report.problem = error.what();
     }
   }
+  if (!report.problem.empty() && check.sample.empty()) {
+    report.problem = explain_open_sizes(*session, report.problem);
+  }
+  report.needs = needs(*found.graph, report.unsupported,
+                       flags.loss_output.empty() ? flags.output : flags.loss_output);
+  describe_parameters(session->imported(), report);
+  find_near_misses(session->imported(), *found.graph, flags, report);
   report.notices = session->notices();
   return report;
 }
@@ -75,19 +191,23 @@ CheckReport examine(const CheckFlags& flags) {
 Action setup_check(CLI::App& app) {
   auto flags = std::make_shared<CheckFlags>();
   add_model_argument(app, flags->shared);
-  app.add_flag("--all", flags->all, "every row of the table of parameters");
+  app.add_flag("--all", flags->all, "every tensor with its reason, and all lists in full");
+  app.add_option_function<std::string>(
+         "--input", [flags](const std::string& text) { flags->sample = sizes(text); },
+         "sizes of one sample, as 3x224x224, where the file leaves them open")
+      ->type_name("SIZES");
   add_json_flag(app, flags->shared);
   add_graph_flags(app, flags->shared);
   add_example(app, "sardonyx check resnet.onnx --batch 32");
   return [flags] {
     const CheckReport report = examine(*flags);
-    fmt::print("{}", flags->shared.json ? report_json(report)
-                                        : report_text(report, flags->shared, flags->all));
+    fmt::print("{}", flags->shared.json ? report_json(report, flags->shared)
+                                        : report_text(report, flags->shared,
+                                                      flags->all ? Rows::kAll : Rows::kGrouped));
     if (report.trainable()) return 0;
     // The report may have gone to a file; whoever sees the exit code gets the reason.
-    put(stderr,
-        support::printable(fmt::format("error: {} can't be trained{}\n", report.model,
-                                       report.problem.empty() ? "" : ": " + report.problem)));
+    put(stderr, support::printable(fmt::format("error: {} can't be trained: {}\n", report.model,
+                                               headline(report))));
     return 1;
   };
 }

@@ -26,7 +26,9 @@ std::string versions(const OpDef& op) {
   return op.since.empty() ? "-" : fmt::format("{}", fmt::join(op.since, " "));
 }
 
-std::string gradient_text(const Gradient& gradient) {
+std::string gradient_text(const OpDef& op) {
+  if (op.spelling) return "yes: that of the operators it is read as";
+  const Gradient& gradient = op.gradient;
   switch (gradient.kind) {
     case Gradient::Kind::kRule:
       return "yes";
@@ -89,8 +91,10 @@ std::vector<const KernelDef*> kernels_of(const OpDef& op) {
   return kernels;
 }
 
-// A view runs everywhere: there is nothing to run.
+// A view runs everywhere: there is nothing to run. A spelling runs as the operators it stands for,
+// all of which the CPU has.
 bool runs_on(const OpDef& op, ops::Device device) {
+  if (op.spelling) return device == ops::Device::kCpu;
   return op.view || !kernels_of(op, device).empty();
 }
 
@@ -116,8 +120,10 @@ Json to_json(const OpDef& op) {
   for (const ops::AttributeDef& attribute : op.attributes) {
     json["attributes"][attribute.name] = attribute.doc;
   }
-  json["gradient"] = {{"kind", kGradient[static_cast<int>(op.gradient.kind)]},
-                      {"reason", op.gradient.reason}};
+  json["gradient"] = {
+      {"kind", op.spelling ? "standard_form" : kGradient[static_cast<int>(op.gradient.kind)]},
+      {"reason", op.gradient.reason}};
+  json["spelling"] = op.spelling;
   json["view"] = op.view;
   json["devices"] = Json::array();
   for (const ops::Device device : kDevices) {
@@ -148,7 +154,7 @@ void print_ports(const char* title, const std::vector<ops::Port>& ports) {
 
 void print_one(const OpDef& op) {
   fmt::print("{}  {}\n", ops::op_label(op.domain, op.name), op.doc);
-  fmt::print("\nversions  {}\ngradient  {}\n", versions(op), gradient_text(op.gradient));
+  fmt::print("\nversions  {}\ngradient  {}\n", versions(op), gradient_text(op));
   print_ports("inputs", op.inputs);
   print_ports("outputs", op.outputs);
   if (!op.attributes.empty()) fmt::print("\nattributes\n");
@@ -160,13 +166,14 @@ void print_one(const OpDef& op) {
       "may "
       "decline)\n");
   if (op.view) fmt::print("  none needed: the output is the input under another shape\n");
+  if (op.spelling) fmt::print("  those of the operators it is read as: {}\n", op.doc);
   for (const KernelDef* kernel : kernels_of(op)) {
     fmt::print("  {:<28} {}, {}, layout {}{}\n", kernel->name, device_name(kernel->device),
                speed_name(kernel->speed), layouts_name(kernel->layouts),
                kernel->accumulates ? ", adds in place" : "");
     for (const ops::Refusal& refusal : kernel->declines) fmt::print("    {}\n", refusal.sentence);
   }
-  if (has_cuda() && !runs_on(op, ops::Device::kCuda)) {
+  if (has_cuda() && !op.spelling && !runs_on(op, ops::Device::kCuda)) {
     fmt::print("  none for CUDA devices: there it runs on the CPU, with --fallback cpu\n");
   }
 }
@@ -185,9 +192,13 @@ void print_table(const std::vector<const OpDef*>& all) {
     for (const KernelDef* kernel : kernels_of(*op)) kernels.push_back(kernel->name);
     static constexpr const char* kGradient[] = {"missing", "yes", "zero", "none"};
     row(ops::op_label(op->domain, op->name), versions(*op),
-        kGradient[static_cast<int>(op->gradient.kind)],
-        runs_on(*op, ops::Device::kCuda) ? "yes" : "no",
-        op->view ? "view" : runtime::join(kernels));
+        op->spelling ? "yes" : kGradient[static_cast<int>(op->gradient.kind)],
+        op->spelling                       ? "-"
+        : runs_on(*op, ops::Device::kCuda) ? "yes"
+                                           : "no",
+        op->view       ? "view"
+        : op->spelling ? "read as: " + op->doc
+                       : runtime::join(kernels));
   }
 }
 
@@ -210,6 +221,14 @@ void print_refusals(const std::vector<const OpDef*>& all) {
   }
 }
 
+// "Conv", "com.microsoft::Gelu" or, as node lists write it, "com.microsoft.Gelu"; "ai.onnx" may be
+// said of standard operators.
+bool is_full_name(const OpDef& op, const std::string& name) {
+  const std::string domain = op.domain.empty() ? "ai.onnx" : op.domain;
+  return ops::op_label(op.domain, op.name) == name || domain + "::" + op.name == name ||
+         domain + "." + op.name == name;
+}
+
 // By name, whatever the case of its letters and the domain.
 std::vector<const OpDef*> find_ops(const std::string& name) {
   const auto lower = [](std::string text) {
@@ -220,7 +239,7 @@ std::vector<const OpDef*> find_ops(const std::string& name) {
   std::vector<std::string> names;
   for (const OpDef* op : ops::OpRegistry::get().all()) {
     names.push_back(op->name);
-    if (lower(op->name) == lower(name) || ops::op_label(op->domain, op->name) == name) {
+    if (lower(op->name) == lower(name) || is_full_name(*op, name)) {
       found.push_back(op);
     }
   }

@@ -101,4 +101,12 @@ std::string describe(const FoldedBatchNorm& folded) {
   return "";
 }
 
+std::string dropout_advice(const std::string& producer) {
+  if (producer == "pytorch") {
+    return "net.train() keeps it with dynamo=True, training=TrainingMode.TRAINING else";
+  }
+  if (producer == "tf2onnx") return "an export from Keras never has any";
+  return "";
+}
+
 }  // namespace sardonyx::tools

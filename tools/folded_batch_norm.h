@@ -29,4 +29,8 @@ FoldedBatchNorm folded_batch_norm(const onnx::ModelProto& model);
 // "" where nothing is known.
 std::string describe(const FoldedBatchNorm& folded);
 
+// How an export by this producer keeps Dropout, which an export for inference leaves out; "": not
+// known.
+std::string dropout_advice(const std::string& producer);
+
 }  // namespace sardonyx::tools

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <new>
+#include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <string>
 #include <system_error>
@@ -16,6 +17,7 @@
 #include "runtime/text.h"
 #include "runtime/usage.h"
 #include "tools/command.h"
+#include "tools/json_text.h"
 #include "tools/streams.h"
 
 namespace sardonyx::tools {
@@ -55,10 +57,29 @@ const Command* find_command(const std::string& name) {
   return nullptr;
 }
 
-int fail(Exit code, const std::string& message) {
-  put(stderr, support::printable(fmt::format("error: {}\n", message)));
+// Whether stdout is to hold JSON only; known before the flags are parsed, since that may fail, too.
+bool json_is_wanted = false;
+
+bool asks_for_json(int argc, char** argv) {
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i], before = argv[i - 1];
+    if (word == "--json" || word == "--format=json") return true;
+    if (word == "json" && before == "--format") return true;
+  }
+  return false;
+}
+
+// The reason is for people; scripts that asked for JSON get it as their last document, too.
+int fail(Exit code, const std::string& message, const std::string& text) {
+  put(stderr, support::printable(text + "\n"));
+  if (json_is_wanted) {
+    const nlohmann::ordered_json json = {{"error", message}, {"exit_code", static_cast<int>(code)}};
+    put(stdout, json_text(json) + "\n");
+  }
   return code;
 }
+
+int fail(Exit code, const std::string& message) { return fail(code, message, "error: " + message); }
 
 int usage_failure(const Command& command, const std::string& message) {
   return fail(kUsage, fmt::format("{}\n  see `sardonyx {} --help`", message, command.name));
@@ -159,8 +180,8 @@ int guarded(int argc, char** argv) {
   } catch (const Error& error) {
     return fail(kInput, error.what());
   } catch (const InternalError& error) {
-    put(stderr, support::printable(fmt::format(
-                    "{}\n  this is a fault of Sardonyx; please report it\n", error.what())));
+    return fail(kInternal, error.what(),
+                fmt::format("{}\n  this is a fault of Sardonyx; please report it", error.what()));
   } catch (const std::bad_alloc&) {
     return fail(kInput, "out of memory; a smaller --batch or --micro-batch needs less");
   } catch (const std::length_error&) {
@@ -173,9 +194,8 @@ int guarded(int argc, char** argv) {
     if (std::ferror(stdout) != 0) return kDone;  // close_stdout() tells it
     return fail(kInput, error.what());
   } catch (const std::exception& error) {
-    put(stderr, fmt::format("internal error: {}\n", error.what()));
+    return fail(kInternal, error.what(), fmt::format("internal error: {}", error.what()));
   }
-  return kInternal;
 }
 
 // Whatever was printed has arrived, or the exit code says that it hasn't.
@@ -196,6 +216,7 @@ int program(int argc, char** argv) {
   std::signal(SIGXFSZ, SIG_IGN);
   std::signal(SIGPIPE, SIG_IGN);
   open_standard_streams();
+  json_is_wanted = asks_for_json(argc, argv);
   return close_stdout(guarded(argc, argv));
 }
 

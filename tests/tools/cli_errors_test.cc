@@ -30,12 +30,13 @@ class CliErrors : public ::testing::Test {
     graph::write_onnx(*lenet_, program_.file("lenet.onnx"));
   }
   Outcome run(const std::string& arguments) const { return program_.run(arguments); }
-  // Exit code, stderr up to `lines` lines; nothing on stdout.
+  // Exit code, stderr up to `lines` lines; nothing on stdout, or that in JSON.
   void expect(const std::string& arguments, int code, const std::string& message) const {
     const Outcome outcome = run(arguments);
     EXPECT_EQ(outcome.code, code) << outcome.err;
     EXPECT_TRUE(outcome.err.starts_with(message)) << outcome.err;
-    EXPECT_EQ(outcome.out, "");
+    EXPECT_EQ(outcome.out.starts_with("{\"error\":"), has(arguments, "--json")) << outcome.out;
+    EXPECT_EQ(outcome.out.empty(), !has(arguments, "--json")) << outcome.out;
   }
   void put(const std::string& name, const std::string& bytes) const {
     write_file(program_.file(name), bytes);
@@ -268,7 +269,7 @@ TEST_F(CliErrors, a_baked_batch_is_explained) {
   EXPECT_TRUE(has(refused.out, "--batch 4 --lr 0.01 --drop-last"));
   const Outcome asked = run("check rows.onnx --loss mse --set-batch");
   EXPECT_EQ(asked.code, 1);
-  EXPECT_TRUE(has(asked.out, "\n--set-batch: node Add -> y")) << asked.out;
+  EXPECT_TRUE(has(asked.out, "\n    --set-batch: node Add -> y")) << asked.out;
   expect("train rows.onnx --loss mse --data synthetic:12 --batch 3 --set-batch", 1,
          "error: --set-batch: node Add -> y can't be shown to take another number of rows");
 }
@@ -281,7 +282,7 @@ TEST_F(CliErrors, a_file_without_weights_is_told_apart_and_filled) {
   EXPECT_EQ(refused.code, 1);
   EXPECT_TRUE(has(refused.err, "weights without values: 'w', 'b'; --init kaiming, xavier or"))
       << refused.err;
-  EXPECT_TRUE(has(run("check shapes.onnx").err, "fill it with --init")) << refused.err;
+  EXPECT_TRUE(has(run("check shapes.onnx").out, "fill it with --init")) << refused.err;
   const Outcome check = run("check shapes.onnx --init xavier");
   EXPECT_EQ(check.code, 0) << check.err;
   EXPECT_TRUE(has(check.out, " --init xavier --save trained.onnx")) << check.out;
@@ -481,7 +482,8 @@ TEST_F(CliErrors, a_loss_that_is_not_finite_stops_with_step_and_node) {
   EXPECT_EQ(outcome.code, 1);
   EXPECT_TRUE(has(outcome.err, "error: step 2: the loss is not finite")) << outcome.err;
   EXPECT_TRUE(has(outcome.err, "first non-finite value: output 0 of node Conv -> conv"));
-  EXPECT_EQ(outcome.out, "");
+  EXPECT_TRUE(outcome.out.starts_with("{\"error\":\"step 2: the loss is not finite"))
+      << outcome.out;
   EXPECT_FALSE(std::filesystem::exists(program_.file("out.onnx")));
 }
 

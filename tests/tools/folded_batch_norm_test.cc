@@ -84,9 +84,7 @@ TEST_F(FoldedBatchNorm, is_not_claimed_where_they_are_kept) {
                                       {"tf2onnx__mobilenet__keras2-opset11-dynbatch", 0},
                                       {"mxnet__resnet_tiny__default", 0}}) {
     EXPECT_EQ(said_of(fixture),
-              fmt::format(" ({} in training form): trained with batch statistics, evaluated with "
-                          "running ones",
-                          form))
+              fmt::format(" ({} in training form): batch statistics in training only", form))
         << fixture;
   }
 }
