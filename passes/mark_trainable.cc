@@ -5,6 +5,7 @@
 // one: numbers that only scale or bound, constants applied to the data before the first layer,
 // statistics. Globs of the user and an explicit list override the defaults.
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <map>
 #include <unordered_map>
@@ -168,6 +169,9 @@ class Marker {
     if (value.type.numel() == 1 && !fills_parameter_slot(value)) {
       return {Role::kConstant, "one-element scalar outside a parameter slot; --train trains it"};
     }
+    if (is_mask(value.data)) {
+      return {Role::kConstant, "a mask: zeros and minus infinities; --train trains it"};
+    }
     if (is_row_per_sample(value)) {
       return {
           Role::kConstant,
@@ -176,6 +180,25 @@ class Marker {
     }
     const graph::Use& use = value.uses().front();
     return {Role::kTrainable, "reaches the loss through " + use.node->label()};
+  }
+
+  // Zeros and minus infinities alone. Read where they stand in the file, aligned or not.
+  template <class T>
+  static bool only_hides(std::span<const std::byte> bytes) {
+    bool hides = false;
+    for (size_t at = 0; at + sizeof(T) <= bytes.size(); at += sizeof(T)) {
+      T number;
+      std::memcpy(&number, bytes.data() + at, sizeof(T));
+      const bool hidden = std::isinf(number) && number < 0;
+      if (!hidden && number != 0) return false;
+      hides |= hidden;
+    }
+    return hides;
+  }
+
+  static bool is_mask(const graph::Tensor& tensor) {
+    if (tensor.dtype() == graph::DType::kFloat32) return only_hides<float>(tensor.bytes());
+    return tensor.dtype() == graph::DType::kFloat64 && only_hides<double>(tensor.bytes());
   }
 
   // An exporter with a fixed batch writes a class token like this: expanded. What the places in the

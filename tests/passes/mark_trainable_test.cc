@@ -68,6 +68,24 @@ g (float[N,3] x) => (float[N,3] y)
   EXPECT_EQ(context.parameters.size(), 4u);
 }
 
+TEST(MarkTrainable, a_mask_and_tables_of_angles_are_constants) {
+  const auto graph = graph::parse(R"(<ir_version: 10, opset_import: ["" : 23, "sardonyx" : 1]>
+g (float[N,1,2,2] x) => (float[N,1,2,2] y)
+<float[2,2] mask = {0, -inf, 0, 0}, float[2,2] bias = {0, -inf, 2, 0}, float[1,2,1] c = {1, 0},
+ float[1,2,1] s = {0, 1}> {
+  a = Attention(x, x, x, mask)
+  b = RotaryEmbedding(a, c, s)
+  y = Attention(b, b, b, bias)
+})");
+  const PassContext context = run(*graph, Mode::kEval, {"infer_shapes", "mark_trainable"});
+  std::map<std::string, std::string> reasons;
+  for (const ParameterRow& row : context.parameters) reasons[row.name] = row.reason;
+  EXPECT_EQ(reasons.at("mask"), "a mask: zeros and minus infinities; --train trains it");
+  EXPECT_EQ(reasons.at("c").find("constant: table of angles, which isn't learnt"), 0u);
+  EXPECT_EQ(reasons.at("s"), reasons.at("c"));
+  EXPECT_EQ(reasons.at("bias").find("reaches the loss"), 0u) << reasons.at("bias");
+}
+
 TEST(MarkTrainable, different_or_uniform_weights_give_no_notice) {
   EXPECT_TRUE(notices_of("float[2,2] v = {1, 2, 3, 4}, float[2,2] w = {1, 2, 3, 5}").empty());
   EXPECT_TRUE(notices_of("float[2,2] v = {1, 1, 1, 1}, float[2,2] w = {1, 1, 1, 1}").empty());
