@@ -1,4 +1,5 @@
-// Offsets for buffers with lifetimes: greedy by size, lowest free offset (best fit over time).
+// Offsets for buffers with lifetimes: greedy by size, each into the smallest gap that fits over its
+// whole life. That asks every buffer about every other, so very many are placed in order of time.
 #pragma once
 
 #include <cstddef>
@@ -18,6 +19,10 @@ inline constexpr size_t kAlignment = 64;
 // gives.
 inline constexpr size_t kDeviceAlignment = 256;
 inline size_t align_up(size_t bytes, size_t to = kAlignment) { return (bytes + to - 1) / to * to; }
+
+// More buffers than this (networks of some ten thousand nodes) are placed in order of time: n log
+// n, for a few percent of memory.
+inline constexpr size_t kManyBuffers = 16384;
 
 // Fills `offset` of each buffer, a multiple of `alignment`, so that buffers alive at the same time
 // don't overlap; returns the bytes needed.

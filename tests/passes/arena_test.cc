@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <map>
 #include <random>
 
 namespace sardonyx::passes {
@@ -65,6 +67,48 @@ TEST(Arena, a_chain_of_equal_buffers_needs_two) {
   for (int i = 0; i < 10; ++i) buffers.push_back({1000, i, i + 1});
   EXPECT_EQ(assign_offsets(buffers), 2 * align_up(1000));
   EXPECT_EQ(liveness_bound(buffers).bytes, 2 * align_up(1000));
+}
+
+// Of a network: each activation lives until its gradient has read it.
+std::vector<Buffer> chain(int count) {
+  std::vector<Buffer> buffers;
+  for (int i = 0; i < count; ++i) {
+    const size_t bytes = 64 * (1 + static_cast<size_t>(i) % 7);
+    buffers.push_back({bytes, i, 2 * count - i});
+    buffers.push_back({bytes, 2 * count - i, 2 * count - i + 1});
+  }
+  return buffers;
+}
+
+TEST(Arena, very_many_buffers_are_placed_without_overlap_near_the_bound) {
+  std::mt19937 random(3);
+  std::vector<Buffer> mixed;
+  for (int i = 0; i < 20000; ++i) {
+    const int first = static_cast<int>(random() % 5000);
+    mixed.push_back({random() % 5000, first, first + static_cast<int>(random() % 10)});
+  }
+  for (std::vector<Buffer> buffers : {mixed, chain(10000)}) {
+    ASSERT_GT(buffers.size(), kManyBuffers);
+    const size_t total = assign_offsets(buffers);
+    EXPECT_LE(static_cast<double>(total), 1.2 * static_cast<double>(liveness_bound(buffers).bytes));
+    // Swept in time, neighbours by offset: no buffer may reach into the next that is alive.
+    std::sort(buffers.begin(), buffers.end(),
+              [](const Buffer& a, const Buffer& b) { return a.first < b.first; });
+    std::map<size_t, const Buffer*> alive;
+    for (const Buffer& buffer : buffers) {
+      std::erase_if(alive, [&](const auto& entry) { return entry.second->last < buffer.first; });
+      if (buffer.bytes == 0) continue;
+      EXPECT_EQ(buffer.offset % kAlignment, 0u);
+      EXPECT_LE(buffer.offset + buffer.bytes, total);
+      const auto next = alive.lower_bound(buffer.offset);
+      if (next != alive.end()) ASSERT_LE(buffer.offset + buffer.bytes, next->first);
+      if (next != alive.begin()) {
+        const auto& [offset, before] = *std::prev(next);
+        ASSERT_LE(offset + before->bytes, buffer.offset);
+      }
+      alive[buffer.offset] = &buffer;
+    }
+  }
 }
 
 }  // namespace
