@@ -170,7 +170,7 @@ class Marker {
       return {Role::kConstant, "one-element scalar outside a parameter slot; --train trains it"};
     }
     if (is_mask(value.data)) {
-      return {Role::kConstant, "a mask: zeros and minus infinities; --train trains it"};
+      return {Role::kConstant, "mask: holds zeros and minus infinities alone"};
     }
     if (is_row_per_sample(value)) {
       return {

@@ -143,7 +143,7 @@ OpDef rotary_op() {
   op.name = "RotaryEmbedding";
   op.doc = "Turns pairs of numbers by angles that depend on the position.";
   op.since = {23};
-  const char* table = "table of angles, which isn't learnt";
+  const char* table = "table of angles";
   op.inputs = {{"x"},
                {"cos_cache", Presence::kRequired, table},
                {"sin_cache", Presence::kRequired, table},
