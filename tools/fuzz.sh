@@ -16,6 +16,7 @@ An input may take 10 seconds, 1 GiB of memory, and 512 MiB of it at once.
 
 Environment:
   SARDONYX_FUZZ_JOBS  targets at a time and compile jobs (default: the number of processors)
+  SARDONYX_FUZZ_SEED  what the changes begin from (default: another one each time)
 END
 }
 
@@ -25,6 +26,7 @@ findings=build/fuzz/findings
 logs=build/fuzz/logs
 fuzzer=build/fuzz/tests/fuzz_targets
 jobs=${SARDONYX_FUZZ_JOBS:-$(nproc)}
+seed=${SARDONYX_FUZZ_SEED:-0}  # 0: libFuzzer takes one from the clock
 
 export LC_ALL=C.UTF-8
 export ASAN_OPTIONS=detect_leaks=1:quarantine_size_mb=16:allocator_may_return_null=0
@@ -65,7 +67,8 @@ fuzz() { # TARGET SECONDS
   local target=$1 log=$logs/$1.log status=0
   mkdir -p "$grown/$target" "$findings" "$logs"
   "$fuzzer" --target="$target" "${limits[@]}" -max_total_time="$2" -max_len="$(largest_input "$target")" \
-    -print_final_stats=1 -artifact_prefix="$findings/$target-" "$grown/$target" "$corpus/$(corpus_of "$target")" \
+    -seed="$seed" -print_final_stats=1 \
+    -artifact_prefix="$findings/$target-" "$grown/$target" "$corpus/$(corpus_of "$target")" \
     >"$log" 2>&1 || status=$?
   local seen runs verdict=nothing
   seen=$(grep -oE 'cov: [0-9]+ ft: [0-9]+' "$log" | tail -n 1)
