@@ -45,4 +45,14 @@ void dispatch_number(graph::DType dtype, F&& f) {
   }
 }
 
+// The same for bool, too, whose elements are bytes.
+inline bool is_dispatched_element(graph::DType dtype) {
+  return dtype == graph::DType::kBool || is_dispatched_number(dtype);
+}
+template <class F>
+void dispatch_element(graph::DType dtype, F&& f) {
+  if (dtype == graph::DType::kBool) return f.template operator()<uint8_t>();
+  dispatch_number(dtype, f);
+}
+
 }  // namespace sardonyx::ops

@@ -1,8 +1,10 @@
 #include "ops/core/infer.h"
 
+#include <algorithm>
 #include <unordered_set>
 
 #include "graph/support/text.h"
+#include "ops/core/data_shape.h"
 
 namespace sardonyx::ops {
 
@@ -108,13 +110,40 @@ std::vector<int64_t> InferContext::ints(int i) const {
   return tensor->to_ints();
 }
 
+namespace {
+
+// Shape arithmetic in front of the value can't be folded yet.
+bool still_open(const Node& node, const Value* value) {
+  const std::vector<Value*>& inputs = node.graph()->inputs();
+  return std::ranges::any_of(inputs, [](const Value* v) { return !v->type.is_static(); }) ||
+         computed_by_unknown(value);
+}
+
+}  // namespace
+
 std::optional<std::vector<int64_t>> InferContext::known_ints(int i) const {
   if (constant(i) != nullptr || node_.input(i) == nullptr) return ints(i);
-  for (const Value* input : node_.graph()->inputs()) {
-    if (!input->type.is_static()) return std::nullopt;
-  }
-  if (computed_by_unknown(node_.input(i))) return std::nullopt;
+  if (still_open(node_, node_.input(i))) return std::nullopt;
   return ints(i);
+}
+
+const Tensor* shaping_data(const InferContext& context, int i) {
+  if (const Tensor* known = context.constant(i)) return known;
+  if (still_open(context.node(), context.node().input(i))) return nullptr;
+  throw Error(
+      "{} must be known before training starts, because its elements decide how large the output "
+      "is, but it is computed from data; keep a fixed number of elements instead: all of them, "
+      "with those that don't count set to 0 (Where), or the first few (TopK)",
+      input_label(context.node(), i));
+}
+
+void require_planned_size(const KernelRequest& request, int64_t found, int64_t planned) {
+  if (found == planned) return;
+  throw Error(
+      "node {}: the output has {} entries now, but {} when the run was planned, because an input "
+      "is "
+      "trained; freeze it",
+      request.node->label(), found, planned);
 }
 
 void InferContext::set(int output, TensorType type) {

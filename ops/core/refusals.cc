@@ -51,6 +51,12 @@ Refusal unless_numbers() {
           }};
 }
 
+Refusal unless_elements() {
+  return {"takes float, double, integers and booleans only", [](const KernelRequest& request) {
+            return !is_dispatched_element(request.in.at(0).dtype);
+          }};
+}
+
 Refusal unless_int32_or_int64() {
   return {"takes int32 and int64 only", [](const KernelRequest& request) {
             const DType dtype = request.in.at(0).dtype;

@@ -1,4 +1,5 @@
-// Gather, GatherElements, GatherND: reading at indices. (ScatterElements, ScatterND: scatter.cc.)
+// Gather, GatherElements, GatherND: reading at indices. (ScatterElements, ScatterND: scatter.cc;
+// TensorScatter: tensor_scatter.cc.)
 //
 // Gather          y[.., i.., ..] = x[.., indices[i..], ..]; the axis becomes the axes of indices
 // GatherElements  y[i0, i1, ..] = x[i0, .., indices[i0, i1, ..], ..] with the index at axis
@@ -254,6 +255,7 @@ void register_gather_scatter(OpRegistry& ops) {
   ops.add(std::move(nd_grad));
 
   register_scatter(ops);
+  register_tensor_scatter(ops);
 }
 
 }  // namespace sardonyx::ops

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "ops/core/composed.h"
 #include "ops/core/infer.h"
 #include "ops/core/kernel.h"
 
@@ -53,6 +54,10 @@ struct TupleGeometry {
 
 // C1: input i holds int32 or int64.
 void require_indices(const InferContext& context, int i);
+
+// tensor_scatter.cc
+void write_tensor_scatter(ComposeContext& context);
+void register_tensor_scatter(OpRegistry& ops);
 
 // scatter.cc and indexed_cpu.cc.
 void register_scatter(OpRegistry& ops);

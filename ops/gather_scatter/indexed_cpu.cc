@@ -209,6 +209,7 @@ void register_indexed_cpu(KernelRegistry& kernels) {
   add_scatter(kernels, "ScatterElements", "scatter_elements.ref", scatter_elements);
   add_scatter(kernels, "Scatter", "scatter.ref", scatter_elements);
   add_scatter(kernels, "ScatterND", "scatter_nd.ref", scatter_nd);
+  kernels.add(composed_kernel("TensorScatter", "tensor_scatter.ref", write_tensor_scatter));
 }
 
 }  // namespace sardonyx::ops

@@ -1,4 +1,5 @@
-// Slice and Pad: windows of an array, smaller or larger than it.
+// Slice and Pad: windows of an array, smaller or larger than it. (CenterCropPad:
+// center_crop_pad.cc.)
 //
 // Slice      y[i] = x[start + i step] along the listed axes; negative starts and ends count from
 //            the back and are clamped, a negative step walks back
@@ -331,6 +332,7 @@ void register_pad(OpRegistry& ops) {
 void register_slice_pad(OpRegistry& ops) {
   register_slice(ops);
   register_pad(ops);
+  register_center_crop_pad(ops);
 }
 
 }  // namespace sardonyx::ops

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "ops/core/composed.h"
 #include "ops/core/kernel.h"
 #include "ops/core/op.h"
 #include "ops/core/sizes.h"
@@ -51,5 +52,9 @@ struct PadAxis {
 
 // Of a request of Pad or PadGrad; axes of x in order.
 std::vector<PadAxis> pad_axes(const KernelRequest& request);
+
+// center_crop_pad.cc
+void write_center_crop_pad(ComposeContext& context);
+void register_center_crop_pad(OpRegistry& ops);
 
 }  // namespace sardonyx::ops

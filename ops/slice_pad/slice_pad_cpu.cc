@@ -31,6 +31,7 @@ void add_window_kernels(KernelRegistry& kernels, const std::string& domain, cons
 void register_slice_pad_cpu(KernelRegistry& kernels) {
   register_slice_cpu(kernels);
   register_pad_cpu(kernels);
+  kernels.add(composed_kernel("CenterCropPad", "center_crop_pad.ref", write_center_crop_pad));
 }
 
 }  // namespace sardonyx::ops

@@ -342,5 +342,63 @@ TEST(ScatterND, c3_rejects_updates_of_another_shape) {
             std::string::npos);
 }
 
+OpCase into_cache(OpInput cache, OpInput update, std::vector<int64_t> begins,
+                  const std::string& mode = "linear", int64_t axis = -2) {
+  OpCase c;
+  c.claim = "cache";
+  c.op = "TensorScatter";
+  c.inputs = {std::move(cache), std::move(update)};
+  const auto samples = static_cast<int64_t>(begins.size());
+  if (samples > 0) c.inputs.push_back(given(ints({samples}, begins)));
+  c.attributes = {{"mode", mode}, {"axis", axis}};
+  c.must_run = {"tensor_scatter.ref"};
+  return c;
+}
+
+TEST(TensorScatter, writes_new_steps_of_each_sample_where_they_begin) {
+  const Tensor cache = doubles({2, 3, 2}, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12});
+  const Tensor update = doubles({2, 2, 2}, {-1, -2, -3, -4, -5, -6, -7, -8});
+  OpCase c = into_cache(given(cache), given(update), {1, 0});
+  c.expected = {doubles({2, 3, 2}, {1, 2, -1, -2, -3, -4, -5, -6, -7, -8, 11, 12})};
+  c.dy = {doubles({2, 3, 2}, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12})};
+  c.expected_gradients = {doubles({2, 3, 2}, {1, 2, 0, 0, 0, 0, 0, 0, 0, 0, 11, 12}),
+                          doubles({2, 2, 2}, {3, 4, 5, 6, 7, 8, 9, 10})};
+  check_op(c);
+  c = into_cache(given(cache), given(update), {2, 1}, "circular");
+  c.expected = {doubles({2, 3, 2}, {-3, -4, 3, 4, -1, -2, 7, 8, -5, -6, -7, -8})};
+  check_op(c);
+  c = into_cache(given(cache), given(update), {});
+  c.expected = {doubles({2, 3, 2}, {-1, -2, -3, -4, 5, 6, -5, -6, -7, -8, 11, 12})};
+  check_op(c);
+}
+
+TEST(TensorScatter, takes_any_axis_but_that_of_the_samples_and_runs_by_rows) {
+  OpCase c = into_cache(random({3, 2, 4, 2}), random({3, 2, 2, 2}), {2, 0, 1});
+  c.batch = true;
+  check_op(c);
+  check_op(into_cache(random({2, 4}), random({2, 3}), {0, 1}, "linear", 1));
+}
+
+TEST(TensorScatter, k1_to_k5_reject_what_doesnt_fit) {
+  EXPECT_EQ(infer_error(into_cache(random({2, 3, 2}), given(ints({2, 1, 2}, {0, 0, 0, 0})), {}))
+                .substr(0, 3),
+            "K1:");
+  EXPECT_EQ(infer_error(into_cache(random({2, 3, 2}), random({2, 1, 2}), {}, "linear", 0))
+                .find("K2: axis 0 of float[2,3,2] is not one behind the first"),
+            0u);
+  EXPECT_EQ(infer_error(into_cache(random({2, 3, 2}), random({2, 4, 2}), {}))
+                .find("K3: update float[2,4,2] doesn't fit the cache float[2,3,2]"),
+            0u);
+  EXPECT_EQ(infer_error(into_cache(random({2, 3, 2}), random({2, 1, 2}), {0, 1, 2}))
+                .find("K3: write_indices are int64[3], expected one for each of 2 samples"),
+            0u);
+  EXPECT_EQ(infer_error(into_cache(random({2, 3, 2}), random({2, 1, 2}), {}, "round"))
+                .find("K4: mode 'round' is none of linear, circular"),
+            0u);
+  EXPECT_NE(run_error(into_cache(random({2, 3, 2}), random({2, 2, 2}), {0, 2}))
+                .find("index 3 at [1,1,0] of the indices is out of range for 3 entries"),
+            std::string::npos);
+}
+
 }  // namespace
 }  // namespace sardonyx::test

@@ -305,5 +305,51 @@ TEST(SlicePad, old_forms_have_their_attributes_as_inputs) {
   }
 }
 
+OpCase centered(OpInput x, std::vector<int64_t> sizes, graph::Attributes attributes = {}) {
+  return {.claim = "center",
+          .op = "CenterCropPad",
+          .inputs = {std::move(x), constant_ints(std::move(sizes))},
+          .attributes = std::move(attributes),
+          .must_run = {"center_crop_pad.ref"}};
+}
+
+TEST(CenterCropPad, cuts_and_pads_on_both_sides_and_more_behind) {
+  const Tensor x = doubles({3, 4}, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12});
+  OpCase c = centered(given(x), {2, 7});
+  c.expected = {doubles({2, 7}, {0, 1, 2, 3, 4, 0, 0, 0, 5, 6, 7, 8, 0, 0})};
+  c.dy = {doubles({2, 7}, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14})};
+  c.expected_gradients = {doubles({3, 4}, {2, 3, 4, 5, 9, 10, 11, 12, 0, 0, 0, 0})};
+  check_op(c);
+  c = centered(given(x), {1}, {{"axes", std::vector<int64_t>{-1}}});
+  c.expected = {doubles({3, 1}, {2, 6, 10})};
+  check_op(c);
+  c = centered(given(x), {3, 4});
+  c.expected = {x};
+  check_op(c);
+  c = centered(given(ints({3}, {1, 2, 3})), {4});
+  c.expected = {ints({4}, {1, 2, 3, 0})};
+  check_op(c);
+}
+
+TEST(CenterCropPad, keeps_the_batch) {
+  OpCase c = centered(random({3, 4, 5}), {2, 8}, {{"axes", std::vector<int64_t>{1, 2}}});
+  c.batch = true;
+  check_op(c);
+  EXPECT_EQ(inferred_type(c), "float[N:3,2,8]");
+  c = centered(random({3, 4}), {2, 4});
+  c.batch = true;
+  c.fixed_rows = true;
+  EXPECT_EQ(inferred_type(c), "float[2,4]");
+}
+
+TEST(CenterCropPad, m1_m2_reject_axes_and_sizes_that_dont_fit) {
+  EXPECT_EQ(infer_error(centered(random({2, 2}), {1, 2, 3})).find("M2: 3 sizes for 2 axes"), 0u);
+  EXPECT_EQ(infer_error(centered(random({2, 2}), {1, -2})).find("M2: the size of axis 1 is -2"),
+            0u);
+  EXPECT_NE(infer_error(centered(random({2, 2}), {1}, {{"axes", std::vector<int64_t>{2}}}))
+                .find("2 is out of range [-2, 1] for rank 2"),
+            std::string::npos);
+}
+
 }  // namespace
 }  // namespace sardonyx::test
