@@ -16,7 +16,7 @@ namespace sardonyx::graph {
 
 // Nodes after inlining every call, and how deep calls may nest.
 inline constexpr int64_t kMostExpandedNodes = 1'000'000;
-inline constexpr int kDeepestCalls = 200;
+inline constexpr int kDeepestCalls = 64;
 
 // Functions by domain and name (with overload, as `callee_name` gives it).
 using FunctionIndex = std::map<std::pair<std::string, std::string>, int>;

@@ -139,12 +139,23 @@ class Branch {
     Value* output = node_.output(slot);
     const std::string name = output->name;
     const graph::Origin origin = output->origin;
-    const bool rename = own.contains(inner->producer) && !graph_.is_output(inner);
+    bool rename = own.contains(inner->producer) && !graph_.is_output(inner);
+    if (!rename && graph_.is_output(output)) {
+      inner = named_apart(inner);
+      rename = true;
+    }
     graph_.replace_uses(output, inner);
     graph_.drop_output_value(&node_, slot);
     if (!rename) return;
     graph_.rename(inner, name);
     inner->origin = origin;
+  }
+
+  // What the branch hands on has a name of its own outside.
+  Value* named_apart(Value* inner) {
+    Node* identity = graph_.add_node("", "Identity", {inner}, {fresh("output")}, &node_);
+    identity->output(0)->type = inner->type;
+    return identity->output(0);
   }
 
   Graph& graph_;

@@ -2,6 +2,7 @@
 // named "CALL/INNER", inner origins carry the call path, so that saving finds the weights inside
 // the body. Nodes with graphs inside are prepared for infer_shapes (passes/branches.h): what these
 // graphs read from around them, by a name that may not last, becomes inputs of the node.
+#include "graph/function_calls.h"
 #include "graph/names.h"
 #include "graph/subgraph.h"
 #include "graph/support/error.h"
@@ -16,10 +17,6 @@ using graph::Function;
 using graph::Graph;
 using graph::Node;
 using graph::Value;
-
-// Deeper or larger expansion than any exporter writes: a file built to explode is refused, not run.
-constexpr int kMaxDepth = 64;
-constexpr size_t kMaxInlinedNodes = 1000000;
 
 const Function* function_of(const PassContext& context, const Node& node) {
   if (context.functions == nullptr) return nullptr;
@@ -78,9 +75,7 @@ class Inliner {
   }
 
   void expand(Node* call, const Function& function, const std::string& path, int depth) {
-    if (depth > kMaxDepth) {
-      throw Error("node {}: functions call each other more than {} deep", call->label(), kMaxDepth);
-    }
+    CHECK(depth <= graph::kDeepestCalls);  // the import has counted
     std::map<std::string, Value*> values;
     for (size_t i = 0; i < function.inputs.size(); ++i) {
       values[function.inputs[i]] = call->input(static_cast<int>(i));
@@ -93,9 +88,6 @@ class Inliner {
     };
     std::vector<InnerCall> inner_calls;
     for (const Node& body_node : function.body->nodes()) {
-      if (++inlined_ > kMaxInlinedNodes) {
-        throw Error("the model-local functions expand to more than {} nodes", kMaxInlinedNodes);
-      }
       Node* copy = copy_node(body_node, *call, function, path, values);
       const auto label = labels.find(&body_node);
       if (label == labels.end()) continue;
@@ -128,7 +120,13 @@ class Inliner {
     Value* output = call->output(slot);
     const std::string name = output->name;
     const graph::Origin origin = output->origin;
-    const bool rename = inner->kind == graph::ValueKind::kResult && !graph_.is_output(inner);
+    bool rename = inner->kind == graph::ValueKind::kResult && !graph_.is_output(inner);
+    if (!rename && graph_.is_output(output)) {
+      // What the function hands on has a name of its own outside.
+      inner = graph_.add_node("", "Identity", {inner}, {graph::fresh_name(graph_, name)}, call)
+                  ->output(0);
+      rename = true;
+    }
     graph_.replace_uses(output, inner);
     graph_.drop_output_value(call, slot);
     if (rename && graph_.find(name) == nullptr) {
@@ -206,7 +204,6 @@ class Inliner {
 
   Graph& graph_;
   const PassContext& context_;
-  size_t inlined_ = 0;
 };
 
 }  // namespace

@@ -263,7 +263,7 @@ SavedModel Session::save(const std::filesystem::path& path, SaveOptions how) con
   options.data_files = &data_files;
   options.overwrite_input = how.onto_input == OntoInput::kReplace;
   check_replicas_agree();
-  const bool changed = step_ > 0 || was_set_;
+  const bool changed = step_ > 0 || was_set_ || options_.pipeline.init.how.has_value();
   if (changed && how.form == SaveForm::kInference) {
     ops::InferenceForm inference = ops::inference_form(imported_);
     options.node_edits = std::move(inference.edits);

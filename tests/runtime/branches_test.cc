@@ -144,6 +144,25 @@ g (float[N,2] x) => (float[N,1] y) <bool[] c = {1}, float[2,1] w = {1, 1}> {
             (States{{"w", {0.5, 0.0}}}));  // dw = 2 (6 - 5) 2 x
 }
 
+TEST(Branches, an_output_keeps_its_name_when_the_branch_hands_on_what_it_reads) {
+  ModelSketch sketch(R"(<ir_version: 8, opset_import: ["" : 17]>
+g (float[N,2] x) => (float[N,1] y) <bool[] c = {1}, float[2,1] w = {1, 1}> {
+  h = MatMul(x, w)
+  y = If(c)
+})");
+  set_graph(node_of(sketch.graph(), "y"), "then_branch",
+            inner_graph(R"(<ir_version: 8, opset_import: ["" : 17]>
+then (float h) => (float h) { })"));
+  set_graph(node_of(sketch.graph(), "y"), "else_branch", inner_graph(kUnknown));
+  SessionOptions options;
+  options.threads = 1;
+  options.pipeline.loss.kind = "mse";
+  options.pipeline.loss.output = "y";
+  Session session(graph::Model::from_bytes(sketch.bytes()), std::move(options));
+  EXPECT_EQ(states_after_step(session, {{1, 2}}, {{5}}, 0.125),
+            (States{{"w", {1.5, 2.0}}}));  // dw = 2 (3 - 5) x
+}
+
 TEST(Branches, a_condition_on_data_is_refused_with_what_it_depends_on) {
   ModelSketch sketch(R"(<ir_version: 8, opset_import: ["" : 17]>
 g (float[N,2] x, bool training) => (float[N,1] y) <float[] limit = {1}> {

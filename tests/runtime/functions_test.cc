@@ -209,5 +209,22 @@ f (float u) => (float v) { v = acme.Secret(u) })");
   EXPECT_EQ(output_for(*sketch.open(), {{1, 1}}), (Numbers{4, 9}));
 }
 
+TEST(Functions, an_output_keeps_its_name_when_the_function_hands_on_its_input) {
+  ModelSketch sketch(R"(<ir_version: 10, opset_import: ["" : 17, "local" : 1]>
+g (float[N,2] x) => (float[N,1] y) <float[2,1] w = {1, 1}> {
+  h = MatMul(x, w)
+  y = local.Same(h)
+})");
+  sketch.add_function("local", "Same", R"(<ir_version: 10, opset_import: ["" : 17]>
+f (float u) => (float u) { })");
+  SessionOptions options;
+  options.threads = 1;
+  options.pipeline.loss.kind = "mse";
+  options.pipeline.loss.output = "y";
+  Session session(graph::Model::from_bytes(sketch.bytes()), std::move(options));
+  EXPECT_EQ(states_after_step(session, {{1, 2}}, {{5}}, 0.125),
+            (States{{"w", {1.5, 2.0}}}));  // dw = 2 (3 - 5) x
+}
+
 }  // namespace
 }  // namespace sardonyx::runtime

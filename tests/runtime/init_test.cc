@@ -159,6 +159,15 @@ TEST(Init, the_saved_file_holds_every_value_and_computes_what_was_trained) {
   EXPECT_FALSE(test::difference(got[0].second, want[0].second, {1e-6, 1e-6}));
 }
 
+TEST(Init, what_was_given_values_is_saved_without_a_step_too) {
+  const testing::TemporaryFolder folder;
+  const auto session = open(options_of("kaiming", 7));
+  session->prepare_training({{{4}}});
+  session->save(folder.path() / "begun.onnx");
+  const auto saved = graph::import_model(graph::Model::open(folder.path() / "begun.onnx"));
+  EXPECT_TRUE(saved.graph->find("conv_w")->data.identical(initial_states("kaiming", 7)["conv_w"]));
+}
+
 TEST(Init, weights_without_values_are_named_when_nothing_fills_them) {
   const auto session = open(options_of("", 0));
   EXPECT_EQ(passes::weight_inputs(session->imported()).size(), 14u);
