@@ -1,4 +1,4 @@
-// Activations: one number in, one number out, with their gradient operators F -> FGrad.
+// Activations: one number in (SwiGLU: two), one out, with their gradient operators F -> FGrad.
 //
 // Relu       max(x, 0)                          ReluGrad(y, dy)         dy where y > 0, else 0
 // Sigmoid    1 / (1 + exp(-x))                  SigmoidGrad(y, dy)      dy y (1 - y)
@@ -18,17 +18,22 @@
 // HardSwish  x max(0, min(1, x / 6 + 1 / 2))    HardSwishGrad(x, dy)    dy (x / 3 + 1 / 2), |x| < 3
 // HardSigmoid  max(0, min(1, alpha x + beta))   HardSigmoidGrad(y, dy)  dy alpha where 0 < y < 1
 // ThresholdedRelu  x where x > alpha, else 0    ThresholdedReluGrad(x, dy)  dy where x > alpha
+// Shrink     x + bias where x < -lambd,         ShrinkGrad(x, dy)       0 where |x| <= lambd,
+//            x - bias where x > lambd, else 0                           else dy
+// SwiGLU     a Sigmoid(alpha a) b               (nodes: SwishGrad(a, dy b), dy Swish(a))
 // Clip       min(max(x, min), max)              ClipGrad(x, dy, min, max)  dy where min <= x <= max
 //
 // Inputs   x of any shape; Clip: min, max of one element (optional)       Output  y like x
-// C1 x is floating (Clip takes integers too)    C2 x, y and dy of a gradient have one shape
+// C1 x is floating (Clip and Shrink take integers too)
+// C2 x, y and dy of a gradient have one shape, a and b of SwiGLU too
 // C3 min and max are numbers of the type of x    C4 approximate is "none" or "tanh"
 // Gradient where it reads y, and for LeakyRelu with alpha > 0, x may be overwritten. At a kink:
-//          Relu 0, LeakyRelu alpha, Clip 1 on its bounds, HardSwish that of x HardSigmoid(x) (0 at
-//          -3, 1 at 3). NaN stays NaN; a slope that vanishes at infinity is 0 there.
-// Source   ONNX Relu-14, Sigmoid-13, Tanh-13, LeakyRelu-16, Elu-22, Selu-22, Celu-12, Softplus-22,
+//          Relu and Shrink 0, LeakyRelu alpha, Clip 1 on its bounds, HardSwish that of
+//          x HardSigmoid(x) (0 at -3, 1 at 3). NaN stays NaN; a slope that vanishes at infinity is
+//          0 there.
+// Source   ONNX Relu-14, Sigmoid-13, Tanh-13, LeakyRelu-16, Elu-22, Selu-22, Celu-28, Softplus-22,
 //          Softsign-22, Erf-13, Gelu-20, Swish-24, Mish-22, HardSwish-22, HardSigmoid-22,
-//          ThresholdedRelu-22, Clip-13
+//          ThresholdedRelu-22, Shrink-9, SwiGLU-28, Clip-13
 #include "ops/activation/activation.h"
 #include "ops/core/elementwise.h"
 #include "ops/core/gradient.h"
@@ -75,6 +80,11 @@ void infer_floating(InferContext& c) {
   infer_same(c);
 }
 
+void infer_numbers(InferContext& c) {
+  require_numbers(c, 0, "C1");
+  infer_same(c);
+}
+
 void infer_pair(InferContext& c) {
   require_floating(c, 0, "C1");
   infer_same_shapes(c, 0, 1, "C2");
@@ -89,6 +99,11 @@ void require_approximate(const InferContext& c) {
 void infer_gelu(InferContext& c) {
   require_approximate(c);
   infer_floating(c);
+}
+
+void infer_swiglu(InferContext& c) {
+  require_one_type(c, 0, 1, "C1");
+  infer_pair(c);
 }
 
 void infer_gelu_grad(InferContext& c) {
@@ -149,6 +164,14 @@ void gelu_gradient(GradientContext& c) {
 
 void softplus_gradient(GradientContext& c) {
   c.set(0, c.b().op("Mul", {c.dy(0), c.b().op("Sigmoid", {c.x(0)})}));
+}
+
+void swiglu_gradient(GradientContext& c) {
+  const graph::Attributes alpha = written_out(c.node(), {activation::kSwishAlpha});
+  if (c.wants(0)) {
+    c.set(0, c.b().own("SwishGrad", {c.x(0), c.b().op("Mul", {c.dy(0), c.x(1)})}, alpha));
+  }
+  if (c.wants(1)) c.set(1, c.b().op("Mul", {c.dy(0), c.b().op("Swish", {c.x(0)}, alpha)}));
 }
 
 void clip_gradient(GradientContext& c) {
@@ -297,11 +320,19 @@ const std::vector<Entry> kEntries = {
      "dy where x > alpha, else 0.",
      masked_second,
      {activation::kThreshold}},
+    {"Shrink",
+     "y = x + bias where x < -lambd, x - bias where x > lambd, else 0.",
+     {9},
+     Reads::kX,
+     "0 where -lambd <= x <= lambd, else dy.",
+     masked_second,
+     {activation::kShrinkLambd, activation::kShrinkBias}},
 };
 
 // What stands in no column of the table.
 void finish(OpDef& op, OpDef& grad) {
   if (op.name == "LeakyRelu") op.gradient = gradient(leaky_relu_gradient);
+  if (op.name == "Shrink") op.infer = infer_numbers;
   if (op.name == "Selu") op.normalize = normalize_selu;
   if (op.name == "Gelu") {
     op.gradient = gradient(gelu_gradient);
@@ -309,6 +340,16 @@ void finish(OpDef& op, OpDef& grad) {
     grad.infer = infer_gelu_grad;
     op.attributes = grad.attributes = {kApproximateDef};
   }
+}
+
+OpDef swiglu() {
+  OpDef op = forward("SwiGLU", "y = a b / (1 + exp(-alpha a)).", {28}, gradient(swiglu_gradient));
+  op.inputs = {{"A"}, {"B"}};
+  op.attributes = attribute_defs({activation::kSwishAlpha});
+  op.infer = infer_swiglu;
+  op.batch = rows_of_all;
+  op.cells_read = nullptr;  // it would speak for input 0 only
+  return op;
 }
 
 OpDef clip() {
@@ -346,6 +387,7 @@ void register_activation(OpRegistry& ops) {
     ops.add(std::move(grad));
   }
   ops.add(forward("Softplus", "y = log(1 + exp(x)).", {1, 22}, gradient(softplus_gradient)));
+  ops.add(swiglu());
   ops.add(clip());
   ops.add(clip_grad());
 }

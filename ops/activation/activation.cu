@@ -55,7 +55,9 @@ constexpr void (*kLaunchers[])(cuda::Stream, const Launch&) = {
     unary<T, formulas::HardSwish>,
     unary<T, formulas::HardSigmoid>,
     unary<T, formulas::ThresholdedRelu>,
+    unary<T, formulas::Shrink>,
     unary<T, formulas::Clip>,
+    binary<T, formulas::SwiGlu>,
     binary<T, formulas::ReluGrad>,
     binary<T, formulas::SigmoidGrad>,
     binary<T, formulas::TanhGrad>,
@@ -70,6 +72,7 @@ constexpr void (*kLaunchers[])(cuda::Stream, const Launch&) = {
     binary<T, formulas::HardSwishGrad>,
     binary<T, formulas::HardSigmoidGrad>,
     binary<T, formulas::ThresholdedReluGrad>,
+    binary<T, formulas::ShrinkGrad>,
     binary<T, formulas::ClipGrad>,
 };
 

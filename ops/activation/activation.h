@@ -28,7 +28,9 @@ enum class Loop : uint8_t {
   kHardSwish,
   kHardSigmoid,      // p = alpha, q = beta
   kThresholdedRelu,  // p = alpha
+  kShrink,           // p = lambd, q = bias
   kClip,             // p = min, q = max
+  kSwiGlu,           // a = gate, b = what it is multiplied with; p = alpha
   // b = dy; a = x, or y where said
   kReluGrad,       // a = y
   kSigmoidGrad,    // a = y
@@ -44,6 +46,7 @@ enum class Loop : uint8_t {
   kHardSwishGrad,
   kHardSigmoidGrad,  // a = y
   kThresholdedReluGrad,
+  kShrinkGrad,
   kClipGrad,
   kCount,
 };
@@ -65,6 +68,8 @@ inline constexpr Parameter kSwishAlpha = {"alpha", 1.0, "scale of x under the si
 inline constexpr Parameter kHardSigmoidAlpha = {"alpha", 0.2, "slope"};
 inline constexpr Parameter kHardSigmoidBeta = {"beta", 0.5, "value at zero"};
 inline constexpr Parameter kThreshold = {"alpha", 1.0, "threshold"};
+inline constexpr Parameter kShrinkLambd = {"lambd", 0.5, "bound of what becomes zero"};
+inline constexpr Parameter kShrinkBias = {"bias", 0.0, "what numbers beyond it lose"};
 
 // Gelu's string attribute: "none" by erf, "tanh" by tanh.
 inline constexpr const char* kApproximate = "approximate";
@@ -84,7 +89,8 @@ struct Numbers {
 Numbers numbers_of(const Entry& entry, const graph::Node& node);
 
 inline bool is_clip(Loop loop) { return loop == Loop::kClip || loop == Loop::kClipGrad; }
-inline bool is_gradient(Loop loop) { return loop >= Loop::kReluGrad; }
+// Reads b.
+inline bool is_binary(Loop loop) { return loop >= Loop::kSwiGlu; }
 
 // `y` may be `a` or `b`.
 template <class T>

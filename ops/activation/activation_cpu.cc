@@ -5,7 +5,9 @@
 
 #include "ops/activation/activation.h"
 #include "ops/activation/formulas.h"
+#include "ops/core/dispatch.h"
 #include "ops/core/elementwise.h"
+#include "ops/core/integers.h"
 #include "ops/core/isa.h"
 #include "ops/core/kernel.h"
 #include "ops/core/refusals.h"
@@ -15,10 +17,11 @@ namespace sardonyx::ops {
 namespace {
 
 using activation::Entry;
+using activation::is_binary;
 using activation::is_clip;
-using activation::is_gradient;
 using activation::Loop;
 using activation::Numbers;
+using activation::Parameter;
 namespace formulas = activation::formulas;
 
 // The formulas in double, in the order of Loop.
@@ -38,7 +41,9 @@ constexpr double (*kFormulas[])(double a, double b, double p, double q) = {
     formulas::HardSwish::of,
     formulas::HardSigmoid::of,
     formulas::ThresholdedRelu::of,
+    formulas::Shrink::of,
     formulas::Clip::of,
+    formulas::SwiGlu::of,
     formulas::ReluGrad::of,
     formulas::SigmoidGrad::of,
     formulas::TanhGrad::of,
@@ -53,6 +58,7 @@ constexpr double (*kFormulas[])(double a, double b, double p, double q) = {
     formulas::HardSwishGrad::of,
     formulas::HardSigmoidGrad::of,
     formulas::ThresholdedReluGrad::of,
+    formulas::ShrinkGrad::of,
     formulas::ClipGrad::of,
 };
 static_assert(std::size(kFormulas) == static_cast<size_t>(Loop::kCount));
@@ -65,6 +71,7 @@ int64_t grain_of(Loop loop) {
     case Loop::kHardSwish:
     case Loop::kHardSigmoid:
     case Loop::kThresholdedRelu:
+    case Loop::kShrink:
     case Loop::kClip:
     case Loop::kReluGrad:
     case Loop::kSigmoidGrad:
@@ -74,6 +81,7 @@ int64_t grain_of(Loop loop) {
     case Loop::kHardSwishGrad:
     case Loop::kHardSigmoidGrad:
     case Loop::kThresholdedReluGrad:
+    case Loop::kShrinkGrad:
     case Loop::kClipGrad:
       return kCheapGrain;
     default:
@@ -113,7 +121,7 @@ void run_reference(const Entry& entry, const KernelRequest& request, CpuContext&
   const auto formula = kFormulas[static_cast<int>(entry.loop)];
   dispatch_float(request.in[0].dtype, [&]<class T>() {
     const T* a = context.in<T>(0);
-    const T* b = is_gradient(entry.loop) ? context.in<T>(1) : a;
+    const T* b = is_binary(entry.loop) ? context.in<T>(1) : a;
     T* y = context.out<T>(0);
     const int64_t n = request.out[0].numel();
     for (int64_t i = 0; i < n; ++i) {
@@ -132,6 +140,20 @@ void clip_integers(const KernelRequest& request, CpuContext& context) {
   for (int64_t i = 0; i < n; ++i) y[i] = std::min(std::max(x[i], lo), hi);
 }
 
+// The formula in double: its numbers are floats.
+void run_integer_shrink(const KernelRequest& request, CpuContext& context) {
+  const Parameter lambd = activation::kShrinkLambd, bias = activation::kShrinkBias;
+  const double p = request.node->get_float(lambd.name, lambd.fallback);
+  const double q = request.node->get_float(bias.name, bias.fallback);
+  dispatch_number(request.in[0].dtype, [&]<class T>() {
+    const int64_t n = request.out[0].numel();
+    for (int64_t i = 0; i < n; ++i) {
+      const auto x = static_cast<double>(context.in<T>(0)[i]);
+      context.out<T>(0)[i] = element_of<T>(formulas::Shrink::of(x, x, p, q));
+    }
+  });
+}
+
 void run_integer_clip(const KernelRequest& request, CpuContext& context) {
   if (request.in[0].dtype == DType::kInt32) return clip_integers<int32_t>(request, context);
   clip_integers<int64_t>(request, context);
@@ -148,7 +170,7 @@ void run_vector(const Entry& entry, const KernelRequest& request, CpuContext& co
   dispatch_float(request.in[0].dtype, [&]<class T>() {
     const auto loop = loops<T>().of[static_cast<int>(entry.loop)];
     const T* a = context.in<T>(0);
-    const T* b = is_gradient(entry.loop) ? context.in<T>(1) : a;
+    const T* b = is_binary(entry.loop) ? context.in<T>(1) : a;
     T* y = context.out<T>(0);
     parallel_for(*context.pool, request.out[0].physical_numel(), grain_of(entry.loop),
                  [&](int64_t begin, int64_t end) {
@@ -167,7 +189,7 @@ KernelDef kernel(const Entry& entry, std::string name, Speed speed, Layouts layo
   def.speed = speed;
   def.layouts = layouts;
   def.in_place = {{0, 0}};
-  if (is_gradient(entry.loop)) def.in_place.emplace_back(0, 1);
+  if (is_binary(entry.loop)) def.in_place.emplace_back(0, 1);
   def.declines = {unless_float()};
   def.create = simple_kernel([&entry, run](const KernelRequest& request, CpuContext& context) {
     run(entry, request, context);
@@ -197,6 +219,10 @@ void register_activation_cpu(KernelRegistry& kernels) {
   integers.declines = {unless_int32_or_int64(), unless_one_dtype()};
   integers.create = simple_kernel(run_integer_clip);
   kernels.add(integers);
+  integers.op = "Shrink";
+  integers.declines = {unless_numbers()};
+  integers.create = simple_kernel(run_integer_shrink);
+  kernels.add(std::move(integers));
 }
 
 }  // namespace sardonyx::ops

@@ -21,10 +21,10 @@ void launch_entry(const Entry& entry, const KernelRequest& request, CudaContext&
   launch.n = request.out[0].physical_numel();
   launch.a = context.inputs[0];
   launch.y = context.outputs[0];
-  if (activation::is_gradient(entry.loop)) launch.b = context.inputs[1];
+  if (activation::is_binary(entry.loop)) launch.b = context.inputs[1];
   if (activation::is_clip(entry.loop)) {
     constexpr double kInfinity = std::numeric_limits<double>::infinity();
-    const int min = activation::is_gradient(entry.loop) ? 2 : 1;
+    const int min = activation::is_binary(entry.loop) ? 2 : 1;
     launch.numbers = {-kInfinity, kInfinity};
     launch.p_at = context.in<void>(min);
     launch.q_at = context.in<void>(min + 1);
@@ -52,7 +52,7 @@ void register_activation_cuda(KernelRegistry& kernels) {
     def.speed = Speed::kOptimised;
     def.layouts = activation::is_clip(entry.loop) ? Layouts::kPlain : Layouts::kSameAll;
     def.in_place = {{0, 0}};
-    if (activation::is_gradient(entry.loop)) def.in_place.emplace_back(0, 1);
+    if (activation::is_binary(entry.loop)) def.in_place.emplace_back(0, 1);
     def.declines = {unless_stored_float(), unless_one_dtype()};
     def.create = simple_launch([&entry](const KernelRequest& request, CudaContext& context) {
       launch_entry(entry, request, context);

@@ -17,7 +17,7 @@ struct Launch {
   int64_t n;
   Numbers numbers;
   const void *p_at, *q_at;
-  const void *a, *b;  // b: gradients only
+  const void *a, *b;  // b: where the loop reads it
   void* y;
 };
 void launch(cuda::Stream stream, const Launch& launch);

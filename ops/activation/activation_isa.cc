@@ -89,8 +89,14 @@ template <class T> struct HardSigmoid {
     return above > T(1) ? T(1) : above; } };
 template <class T> struct ThresholdedRelu {
   static T of(T x, T, T alpha, T) { return x <= alpha ? T(0) : x; } };
+template <class T> struct Shrink {
+  static T of(T x, T, T lambd, T bias) {
+    const T inside = x != x ? x : T(0), above = x > lambd ? x - bias : inside;
+    return x < -lambd ? x + bias : above; } };
 template <class T> struct Clip {
   static T of(T x, T, T lo, T hi) { const T y = x < lo ? lo : x; return y > hi ? hi : y; } };
+template <class T> struct SwiGlu {
+  static T of(T a, T b, T alpha, T) { return a * sigmoid_of(alpha * a) * b; } };
 
 template <class T> struct ReluGrad {
   static T of(T y, T dy, T, T) { return y <= T(0) ? T(0) : dy; } };
@@ -138,6 +144,10 @@ template <class T> struct HardSigmoidGrad {
     return y >= T(1) ? T(0) : above; } };
 template <class T> struct ThresholdedReluGrad {
   static T of(T x, T dy, T alpha, T) { return x <= alpha ? T(0) : dy; } };
+template <class T> struct ShrinkGrad {
+  static T of(T x, T dy, T lambd, T) {
+    const T below = x <= lambd ? T(0) : dy;
+    return x >= -lambd ? below : dy; } };
 template <class T> struct ClipGrad {
   static T of(T x, T dy, T lo, T hi) {
     const T above = x < lo ? T(0) : dy;
@@ -179,7 +189,9 @@ constexpr Loops<T> kLoops = {{
     unary<T, HardSwish<T>>,
     unary<T, HardSigmoid<T>>,
     unary<T, ThresholdedRelu<T>>,
+    unary<T, Shrink<T>>,
     unary<T, Clip<T>>,
+    binary<T, SwiGlu<T>>,
     binary<T, ReluGrad<T>>,
     binary<T, SigmoidGrad<T>>,
     binary<T, TanhGrad<T>>,
@@ -194,6 +206,7 @@ constexpr Loops<T> kLoops = {{
     binary<T, HardSwishGrad<T>>,
     binary<T, HardSigmoidGrad<T>>,
     binary<T, ThresholdedReluGrad<T>>,
+    binary<T, ShrinkGrad<T>>,
     binary<T, ClipGrad<T>>,
 }};
 

@@ -22,7 +22,9 @@ constexpr Entry kEntries[] = {
     {"", "HardSwish", Loop::kHardSwish},
     {"", "HardSigmoid", Loop::kHardSigmoid, kHardSigmoidAlpha, kHardSigmoidBeta},
     {"", "ThresholdedRelu", Loop::kThresholdedRelu, kThreshold},
+    {"", "Shrink", Loop::kShrink, kShrinkLambd, kShrinkBias},
     {"", "Clip", Loop::kClip},
+    {"", "SwiGLU", Loop::kSwiGlu, kSwishAlpha},
     {kDomain, "ReluGrad", Loop::kReluGrad},
     {kDomain, "SigmoidGrad", Loop::kSigmoidGrad},
     {kDomain, "TanhGrad", Loop::kTanhGrad},
@@ -38,6 +40,7 @@ constexpr Entry kEntries[] = {
     {kDomain, "HardSwishGrad", Loop::kHardSwishGrad},
     {kDomain, "HardSigmoidGrad", Loop::kHardSigmoidGrad, kHardSigmoidAlpha, kHardSigmoidBeta},
     {kDomain, "ThresholdedReluGrad", Loop::kThresholdedReluGrad, kThreshold},
+    {kDomain, "ShrinkGrad", Loop::kShrinkGrad, kShrinkLambd, kShrinkBias},
     {kDomain, "ClipGrad", Loop::kClipGrad},
 };
 

@@ -100,8 +100,12 @@ struct HardSigmoid { template <class T> HOST_DEVICE static T of(T x, T, T alpha,
   return clipped(alpha * x + beta, T(0), T(1)); } };
 struct ThresholdedRelu { template <class T> HOST_DEVICE static T of(T x, T, T alpha, T) {
   return x <= alpha ? T(0) : x; } };
+struct Shrink { template <class T> HOST_DEVICE static T of(T x, T, T lambd, T bias) {
+  return x < -lambd ? x + bias : x > lambd ? x - bias : x != x ? x : T(0); } };
 struct Clip { template <class T> HOST_DEVICE static T of(T x, T, T lo, T hi) {
   return clipped(x, lo, hi); } };
+struct SwiGlu { template <class T> HOST_DEVICE static T of(T a, T b, T alpha, T) {
+  return a * sigmoid(alpha * a) * b; } };
 
 struct ReluGrad { template <class T> HOST_DEVICE static T of(T y, T dy, T, T) {
   return y <= T(0) ? T(0) : dy; } };
@@ -131,6 +135,8 @@ struct HardSigmoidGrad { template <class T> HOST_DEVICE static T of(T y, T dy, T
   return y <= T(0) || y >= T(1) ? T(0) : alpha * dy; } };
 struct ThresholdedReluGrad { template <class T> HOST_DEVICE static T of(T x, T dy, T alpha, T) {
   return x <= alpha ? T(0) : dy; } };
+struct ShrinkGrad { template <class T> HOST_DEVICE static T of(T x, T dy, T lambd, T) {
+  return x >= -lambd && x <= lambd ? T(0) : dy; } };
 struct ClipGrad { template <class T> HOST_DEVICE static T of(T x, T dy, T lo, T hi) {
   return x < lo || x > hi ? T(0) : dy; } };
 // clang-format on

@@ -15,9 +15,9 @@ namespace {
 // Names between spaces.
 constexpr std::string_view kElementwise =
     " Abs Add And Cast Ceil Celu Clip Div Elu Equal Erf Exp Floor Gelu Greater GreaterOrEqual "
-    "HardSigmoid HardSwish Identity LeakyRelu Less LessOrEqual Log Max Mean Min Mish Mod Mul Neg "
-    "Not Or PRelu Pow Reciprocal Relu Round Selu Sigmoid Sign Softplus Softsign Sqrt Sub Sum Swish "
-    "Tanh ThresholdedRelu Where Xor ";
+    "HardSigmoid HardSwish Identity IsInf IsNaN LeakyRelu Less LessOrEqual Log Max Mean Min Mish "
+    "Mod Mul Neg Not Or PRelu Pow Reciprocal Relu Round Selu Shrink Sigmoid Sign Softplus Softsign "
+    "Sqrt Sub Sum SwiGLU Swish Tanh ThresholdedRelu Where Xor ";
 // Nothing that adds: sums would be added up in another order, and round differently.
 constexpr std::string_view kReduction = " ReduceMax ReduceMin ";
 

@@ -46,7 +46,7 @@ TEST(Activation, relu_lets_nan_through) {
 TEST(Activation, every_activation_runs_by_rows_in_lanes_and_on_empty_batches) {
   for (const char* op :
        {"Relu", "Sigmoid", "Tanh", "LeakyRelu", "Elu", "Selu", "Celu", "Softplus", "Softsign",
-        "Erf", "Gelu", "Swish", "Mish", "HardSwish", "HardSigmoid", "ThresholdedRelu"}) {
+        "Erf", "Gelu", "Swish", "Mish", "HardSwish", "HardSigmoid", "ThresholdedRelu", "Shrink"}) {
     check_op({.claim = std::string(op) + "_batch",
               .op = op,
               .inputs = {random({5, 3, 2}, -3, 3)},
@@ -184,6 +184,61 @@ TEST(Activation, thresholded_relu_is_zero_up_to_its_threshold) {
   c = on("ThresholdedRelu", {-2, -1, 3}, {0, -1, 3});
   c.attributes = {{"alpha", -1.5}};
   check_op(c);
+}
+
+TEST(Activation, shrink_is_zero_up_to_its_bound_and_moves_the_rest_towards_zero) {
+  OpCase c =
+      on("Shrink", {-2, -1.5, -1, 0, 1.5, 2, kInf, kNan}, {-1.5f, 0, 0, 0, 0, 1.5f, kInf, kNan});
+  c.attributes = {{"lambd", 1.5}, {"bias", 0.5}};
+  c.numeric = Numeric::kSkip;
+  c.dy = {floats({8}, {1, 2, 3, 4, 5, 6, 7, 8})};
+  c.expected_gradients = {floats({8}, {1, 0, 0, 0, 0, 6, 7, 8})};
+  check_op(c);
+  check_op(on("Shrink", {-0.75, -0.25, 0.25, 0.75}, {-0.75f, 0, 0, 0.75f}));  // hard: no bias
+}
+
+TEST(Activation, shrink_takes_integers) {
+  OpCase c = on("Shrink", {}, {});
+  c.inputs = {given(ints({5}, {-3, -1, 0, 1, 3}))};
+  c.attributes = {{"lambd", 1.5}, {"bias", 1.5}};
+  c.expected = {ints({5}, {-1, 0, 0, 0, 1})};
+  c.must_run = {"activation.integers"};
+  check_op(c);
+}
+
+OpCase swiglu(OpInput a, OpInput b, double alpha = 1) {
+  return {.claim = fmt::format("SwiGLU {}", alpha),
+          .op = "SwiGLU",
+          .inputs = {std::move(a), std::move(b)},
+          .attributes = {{"alpha", alpha}},
+          .must_run = kVector};
+}
+
+TEST(Activation, swiglu_multiplies_with_the_swish_of_its_gate) {
+  const OpInput gate = given(floats({4}, {-1, 0, 1, 3})), value = given(floats({4}, {2, 5, -2, 1}));
+  OpCase c = swiglu(gate, value);
+  c.expected = {floats({4}, {-0.537882842f, 0, -1.46211716f, 2.85772238f})};
+  c.dy = {floats({4}, {1, 1, 1, 1})};
+  // b (s + a s (1 - s)) and a s, where s = Sigmoid(a)
+  c.expected_gradients = {floats({4}, {0.144658985f, 2.5f, -1.85534102f, 1.08810407f}),
+                          floats({4}, {-0.268941421f, 0, 0.731058579f, 2.85772238f})};
+  check_op(c);
+  c = swiglu(gate, value, 2);
+  c.expected = {floats({4}, {-0.238405844f, 0, -1.76159416f, 2.99258213f})};
+  check_op(c);
+}
+
+TEST(Activation, swiglu_runs_by_rows_and_on_empty_batches) {
+  OpCase c = swiglu(random({5, 3, 2}, -3, 3), random({5, 3, 2}, -3, 3), 0.5);
+  c.batch = true;
+  check_op(c);
+}
+
+TEST(Activation, activation_c2_swiglu_broadcasts_nothing) {
+  EXPECT_NE(infer_error(swiglu(random({2, 3}), random({3})))
+                .find("C2: input 0 has type float[2,3], but input 1 has type float[3]"),
+            std::string::npos)
+      << infer_error(swiglu(random({2, 3}), random({3})));
 }
 
 // 4001 numbers across [-limit, limit].
@@ -342,6 +397,17 @@ TEST(Activation, gradient_of_thresholded_relu_has_a_gradient) {
             .op = "ThresholdedReluGrad",
             .inputs = {random({3, 4}), random({3, 4})},
             .attributes = {{"alpha", 0.1}},
+            .zero_gradients = {0},
+            .batch = true,
+            .must_run = kVector});
+}
+
+TEST(Activation, gradient_of_shrink_has_a_gradient) {
+  check_op({.claim = "ShrinkGrad",
+            .domain = "sardonyx",
+            .op = "ShrinkGrad",
+            .inputs = {random({3, 4}), random({3, 4})},
+            .attributes = {{"lambd", 0.25}},
             .zero_gradients = {0},
             .batch = true,
             .must_run = kVector});
