@@ -1,16 +1,18 @@
-// Comparisons, logic and selection, element by element with numpy broadcasting.
+// Comparisons, tests, logic and selection, element by element with numpy broadcasting.
 //
 // Equal Less Greater LessOrEqual GreaterOrEqual    numbers (Equal: also booleans) -> bool
+// IsNaN IsInf                                      floats -> bool; infinities of the signs that
+//                                                  detect_negative, detect_positive name
 // And Or Xor Not                                   booleans -> bool
 // Where(condition, x, y)                           x where the condition holds, else y; any type
 //
 // C1 shapes broadcast    C2 operands have one type, numbers or booleans as above
-// C3 the condition of Where is bool
+// C3 the condition of Where is bool    C4 IsNaN and IsInf take floating types
 // In opset < 7 the attribute `axis` says where input 1 starts in input 0 (kept as `legacy_axis`).
 // Gradient of Where: dy where the operand was taken, else 0 (NaN in the other operand is not
 //          touched). Results that are booleans have a zero gradient.
 // Source   ONNX Equal-19, Less-13, Greater-13, LessOrEqual-16, GreaterOrEqual-16, And-7, Or-7,
-//          Xor-7, Not-1, Where-16
+//          Xor-7, Not-1, IsNaN-20, IsInf-20, Where-16
 #include "ops/core/broadcast.h"
 #include "ops/core/elementwise.h"
 #include "ops/core/gradient.h"
@@ -34,6 +36,13 @@ void infer_comparison(InferContext& c) {
   require_one_type(c, 0, 1, "C2");
   if (c.dtype(0) != DType::kBool || c.node().op != "Equal") require_numbers(c, 0, "C2");
   infer_broadcast(c, DType::kBool, 0, 1, "C1");
+}
+
+void infer_test(InferContext& c) {
+  require_floating(c, 0, "C4");
+  TensorType type = c.type(0);
+  type.dtype = DType::kBool;
+  c.set(0, std::move(type));
 }
 
 void infer_logic(InferContext& c) {
@@ -95,6 +104,11 @@ void register_compare_select(OpRegistry& ops) {
   ops.add(binary("Or", "y = a or b.", {1, 7}, infer_logic));
   ops.add(binary("Xor", "y = exactly one of a and b.", {1, 7}, infer_logic));
   ops.add(definition("Not", "y = not x.", {1}, {{"X"}}, infer_logic));
+  ops.add(definition("IsNaN", "y = x is no number.", {9, 13, 20}, {{"X"}}, infer_test));
+  OpDef is_inf = definition("IsInf", "y = x is infinite.", {10, 20}, {{"X"}}, infer_test);
+  is_inf.attributes = {{"detect_negative", "int, default 1: 0 leaves minus infinity out"},
+                       {"detect_positive", "int, default 1: 0 leaves plus infinity out"}};
+  ops.add(std::move(is_inf));
   OpDef where = definition("Where", "x where the condition holds, else y.", {9, 16},
                            {{"condition", Presence::kRequired, "boolean condition"}, {"X"}, {"Y"}},
                            infer_where);

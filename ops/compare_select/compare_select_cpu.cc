@@ -1,5 +1,7 @@
 // CPU kernels: plain reference loops, and threaded loops walked by Broadcast. Where moves bytes, so
 // it knows only element sizes; booleans are bytes 0 and 1.
+#include <limits>
+
 #include "ops/core/broadcast.h"
 #include "ops/core/dispatch.h"
 #include "ops/core/elementwise.h"
@@ -103,6 +105,32 @@ void run_not(const KernelRequest& request, CpuContext& context) {
                });
 }
 
+// `test` is asked for every x, whatever the layout.
+template <class T, class F>
+void run_test(const KernelRequest& request, CpuContext& context, F test) {
+  const T* x = context.in<T>(0);
+  auto* y = context.out<uint8_t>(0);
+  parallel_for(*context.pool, request.out[0].physical_numel(), kCheapGrain,
+               [&](int64_t begin, int64_t end) {
+                 for (int64_t i = begin; i < end; ++i) y[i] = test(x[i]);
+               });
+}
+
+void run_is_nan(const KernelRequest& request, CpuContext& context) {
+  dispatch_float(request.in[0].dtype,
+                 [&]<class T>() { run_test<T>(request, context, [](T x) { return x != x; }); });
+}
+
+void run_is_inf(const KernelRequest& request, CpuContext& context) {
+  dispatch_float(request.in[0].dtype, [&]<class T>() {
+    constexpr T kInfinity = std::numeric_limits<T>::infinity();
+    const bool negative = request.node->get_int("detect_negative", 1) != 0;
+    const bool positive = request.node->get_int("detect_positive", 1) != 0;
+    run_test<T>(request, context,
+                [=](T x) { return (positive && x == kInfinity) || (negative && x == -kInfinity); });
+  });
+}
+
 void run_where(const KernelRequest& request, CpuContext& context) {
   dispatch_size(request.in[1].dtype, [&]<class T>() {
     const BroadcastOffset c(request, 0), x(request, 1), y(request, 2);
@@ -177,6 +205,14 @@ void add(KernelRegistry& kernels, const char* op) {
   kernels.add(std::move(lanes));
 }
 
+void add_test(KernelRegistry& kernels, const char* op, KernelFunction run) {
+  KernelDef def = kernel(op, "compare_select.ref", Speed::kReference);
+  def.layouts = Layouts::kSameAll;
+  def.declines = {unless_float()};
+  def.create = simple_kernel(std::move(run));
+  kernels.add(std::move(def));
+}
+
 void add_where(KernelRegistry& kernels) {
   KernelDef reference = kernel("Where", "compare_select.ref", Speed::kReference);
   reference.declines.clear();
@@ -212,6 +248,8 @@ void register_compare_select_cpu(KernelRegistry& kernels) {
   negation.in_place = {{0, 0}};
   negation.create = simple_kernel(run_not);
   kernels.add(std::move(negation));
+  add_test(kernels, "IsNaN", run_is_nan);
+  add_test(kernels, "IsInf", run_is_inf);
   add_where(kernels);
 }
 

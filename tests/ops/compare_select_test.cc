@@ -65,6 +65,34 @@ TEST(CompareSelect, logic_follows_its_truth_tables) {
             .batch = true});
 }
 
+OpCase asks(std::string op, std::vector<bool> y) {
+  OpCase c;
+  c.claim = c.op = std::move(op);
+  c.inputs = {given(floats({5, 1}, {1, kNan, kInf, -kInf, 0}))};
+  c.expected = {bools({5, 1}, std::move(y))};
+  c.batch = true;
+  c.must_run = {"compare_select.ref"};
+  return c;
+}
+
+TEST(CompareSelect, is_nan_and_is_inf_tell_what_is_no_finite_number) {
+  check_op(asks("IsNaN", {false, true, false, false, false}));
+  OpCase c = asks("IsInf", {false, false, true, true, false});
+  check_op(c);
+  c.attributes = {{"detect_positive", int64_t{0}}};
+  c.expected = {bools({5, 1}, {false, false, false, true, false})};
+  check_op(c);
+  c.attributes = {{"detect_negative", int64_t{0}}};
+  c.expected = {bools({5, 1}, {false, false, true, false, false})};
+  check_op(c);
+}
+
+TEST(CompareSelect, compare_select_c4_is_nan_takes_floats) {
+  const OpCase c = {.claim = "c4", .op = "IsNaN", .inputs = {given(ints({1}, {1}))}};
+  EXPECT_NE(infer_error(c).find("C4: input 0 is int64, expected a floating type"),
+            std::string::npos);
+}
+
 OpCase where(OpInput c, OpInput x, OpInput y) {
   OpCase result;
   result.claim = result.op = "Where";
