@@ -264,7 +264,30 @@ class Marker {
     if (const auto blocker = blockers_.find(&value); blocker != blockers_.end()) {
       return fmt::format("blocked: {} isn't supported", blocker->second->label());
     }
+    if (const Node* step = zero_ahead(value)) {
+      return fmt::format("no gradient path from the loss reaches it: that of node {} is zero ({})",
+                         step->label(), ops::OpRegistry::get().at(*step).gradient.reason);
+    }
     return "no gradient path from the loss reaches it";
+  }
+
+  // The first node on a way to the loss whose gradient is zero; nullptr: there is none.
+  const Node* zero_ahead(const Value& value) const {
+    std::vector<const Value*> open = {&value};
+    std::unordered_set<const Value*> seen = {&value};
+    while (!open.empty()) {
+      const Value* next = open.back();
+      open.pop_back();
+      for (const graph::Use& use : next->uses()) {
+        const ops::OpDef* op = ops::OpRegistry::get().find(*use.node);
+        const bool zero = op != nullptr && op->gradient.kind == ops::Gradient::Kind::kZero;
+        for (const Value* result : use.node->outputs()) {
+          if (zero && reaching_.contains(result)) return use.node;
+          if (!zero && result != nullptr && seen.insert(result).second) open.push_back(result);
+        }
+      }
+    }
+    return nullptr;
   }
 
   // A part of a split tensor goes by the name in the file, too.

@@ -2,17 +2,21 @@
 //
 // ArgMax ArgMin   y = index of the largest (smallest) element; of equal ones the first, or the last
 //                 with select_last_index 1. NaN wins.
+// Hardmax         y = 1 where ArgMax points to, else 0
 // TopK(x, k)      values, indices = the k largest (smallest with largest 0) in order; of equal ones
 //                 the first. NaN counts as larger than everything.
 //
 // Inputs   x of any shape, numbers    k int64, one element, constant
-// Output   y int64: axis has one entry (keepdims) or is gone    values, indices: axis has k entries
-// C1 -rank(x) <= axis < rank(x)    C2 numbers    C3 ArgMax, ArgMin: axis isn't empty
-// C4 0 <= k <= entries of the axis
+// Output   y int64: axis has one entry (keepdims) or is gone; Hardmax: like x
+//          values, indices: axis has k entries
+// C1 -rank(x) <= axis < rank(x)    C2 numbers (Hardmax: floats)
+// C3 ArgMax, ArgMin: axis isn't empty    C4 0 <= k <= entries of the axis
+// Below opset 13 Hardmax searches the axes from `axis` (default 1) on together: the private
+// attribute flatten = 1.
 // Gradient TopK: dy goes back to where the values stood (GatherElementsGrad). Indices have none:
-//          nothing changes them but a jump.
+//          nothing changes them but a jump, and that of Hardmax is zero.
 // Batch    rows, unless the search runs along axis 0.
-// Source   ONNX ArgMax-13, ArgMin-13, TopK-24
+// Source   ONNX ArgMax-13, ArgMin-13, Hardmax-13, TopK-24
 #include "ops/search/search.h"
 
 #include "ops/core/axes.h"
@@ -28,7 +32,7 @@ namespace search {
 // --- Schema
 
 int64_t axis_attribute(const Node& node) {
-  return node.get_int("axis", node.op == "TopK" ? -1 : 0);
+  return node.get_int("axis", node.op == "TopK" || node.op == "Hardmax" ? -1 : 0);
 }
 
 int axis_of(const Node& node, int rank) { return front_axis(axis_attribute(node), rank); }
@@ -39,6 +43,12 @@ namespace {
 
 void normalize_top_k(NormalizeContext& c) { c.attribute_to_input("k", 1); }
 
+void normalize_hardmax(NormalizeContext& c) {
+  if (c.opset() >= 13) return;
+  c.node().attributes.try_emplace("axis", int64_t{1});
+  c.node().attributes[search::kFlatten] = int64_t{1};
+}
+
 // --- Shape
 
 void require_line(const InferContext& c) {
@@ -46,7 +56,15 @@ void require_line(const InferContext& c) {
   const int rank = c.rank(0);
   if (rank < 0) return;
   const int64_t axis = search::axis_attribute(c.node());
-  c.require(axis >= -rank && axis < rank, "C1", "axis {} is out of range for {} axes", axis, rank);
+  // Flattening at `rank` leaves lines of one element.
+  const int end = c.node().get_int(search::kFlatten, 0) != 0 ? rank + 1 : rank;
+  c.require(axis >= -rank && axis < end, "C1", "axis {} is out of range for {} axes", axis, rank);
+}
+
+void infer_hardmax(InferContext& c) {
+  require_floating(c, 0, "C2");
+  require_line(c);
+  infer_same(c);
 }
 
 void infer_arg(InferContext& c) {
@@ -120,11 +138,30 @@ OpDef arg(const char* name, const char* doc) {
   return op;
 }
 
+OpDef hardmax() {
+  OpDef op;
+  op.name = "Hardmax";
+  op.doc = "1 at the first of the largest elements along an axis, else 0.";
+  op.since = {1, 11, 13};
+  op.inputs = {{"input"}};
+  op.outputs = {{"output"}};
+  op.attributes = {
+      {"axis", "int, default -1: the axis that is searched"},
+      {search::kFlatten, "private int, default 0: 1 takes all axes from `axis` on together",
+       Writer::kRules}};
+  op.normalize = normalize_hardmax;
+  op.infer = infer_hardmax;
+  op.gradient = zero_gradient("the function is made of steps");
+  op.batch = search_role;
+  return op;
+}
+
 }  // namespace
 
 void register_search(OpRegistry& ops) {
   ops.add(arg("ArgMax", "Index of the largest element along an axis."));
   ops.add(arg("ArgMin", "Index of the smallest element along an axis."));
+  ops.add(hardmax());
   OpDef top_k;
   top_k.name = "TopK";
   top_k.doc = "The k largest or smallest elements along an axis, and their indices.";

@@ -9,7 +9,10 @@ namespace sardonyx::ops::search {
 
 enum class Goal : uint8_t { kLargest, kSmallest };
 
-// The attribute `axis`, by default 0 (TopK: -1), and the same counted from the front.
+// Hardmax: 1 where all axes from `axis` on are one.
+inline constexpr const char* kFlatten = "flatten";
+
+// The attribute `axis`, by default 0 (TopK, Hardmax: -1), and the same counted from the front.
 int64_t axis_attribute(const Node& node);
 int axis_of(const Node& node, int rank);
 

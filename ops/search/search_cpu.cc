@@ -1,4 +1,4 @@
-// Kernels of ArgMax, ArgMin and TopK: a line is searched by one thread.
+// Kernels of ArgMax, ArgMin, Hardmax and TopK: a line is searched by one thread.
 #include <algorithm>
 #include <numeric>
 
@@ -15,7 +15,10 @@ namespace {
 using search::Goal;
 
 Lines lines_of(const KernelRequest& request) {
-  return Lines::along(request.in_shape(0), search::axis_of(*request.node, request.in[0].rank()));
+  const int rank = request.in[0].rank();
+  const int axis = search::axis_of(*request.node, rank);
+  const bool flat = request.node->get_int(search::kFlatten, 0) != 0;
+  return Lines::over(request.in_shape(0), axis, flat ? rank : axis + 1);
 }
 
 enum class Tie : uint8_t { kFirst, kLast };
@@ -46,6 +49,18 @@ void run_arg(Goal goal, const KernelRequest& request, CpuContext& context) {
         const T* x = context.in<T>(0) + lines.first(line);
         context.out<int64_t>(0)[line] = extremum_of(goal, tie, x, lines.length, lines.inner);
       }
+    });
+  });
+}
+
+void run_hardmax(const KernelRequest& request, CpuContext& context) {
+  const Lines lines = lines_of(request);
+  dispatch_float(request.in[0].dtype, [&]<class T>() {
+    each_line(*context.pool, lines, kCheapGrain, [&](int64_t first) {
+      const T* x = context.in<T>(0) + first;
+      T* y = context.out<T>(0) + first;
+      const int64_t best = extremum_of(Goal::kLargest, Tie::kFirst, x, lines.length, lines.inner);
+      for (int64_t i = 0; i < lines.length; ++i) y[i * lines.inner] = T(i == best ? 1 : 0);
     });
   });
 }
@@ -101,6 +116,7 @@ void register_search_cpu(KernelRegistry& kernels) {
           run_arg(goal, request, context);
         });
   }
+  add(kernels, "Hardmax", run_hardmax);
   add(kernels, "TopK", run_top_k);
 }
 

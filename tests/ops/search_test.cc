@@ -3,6 +3,7 @@
 
 #include <limits>
 
+#include "ops/core/infer.h"
 #include "ops/core/normalize.h"
 #include "tests/support/op_tester.h"
 
@@ -46,6 +47,35 @@ TEST(Search, nan_is_found_first) {
     check_op(arg(op, given(floats({4}, {1, kNan, 9, kNan})), {{"select_last_index", int64_t{1}}},
                  ints({1}, {3})));
   }
+}
+
+TEST(Search, hardmax_marks_the_first_of_the_largest_elements) {
+  check_op(arg("Hardmax", given(kTies), {}, floats({2, 4}, {0, 1, 0, 0, 1, 0, 0, 0})));
+  check_op(arg("Hardmax", given(kTies), {{"axis", int64_t{0}}},
+               floats({2, 4}, {0, 1, 1, 0, 1, 0, 0, 1})));
+  check_op(arg("Hardmax", given(floats({3}, {1, kNan, 9})), {}, floats({3}, {0, 1, 0})));
+  OpCase c = arg("Hardmax", random({5, 3, 4}), {{"axis", int64_t{1}}}, {});
+  c.batch = true;
+  check_op(c);
+}
+
+// y = Hardmax(x [2, 2, 3]) of an old opset, by its reference kernel.
+Tensor old_hardmax(const Tensor& x, graph::Attributes attributes) {
+  graph::Graph graph;
+  graph::Builder b(graph);
+  graph::Value* y = b.op("Hardmax", {b.constant("x", x)}, std::move(attributes));
+  ops::normalize_node(*y->producer, 11);
+  ops::infer_node(*y->producer);
+  return ops::evaluate(*y->producer, {x})[0];
+}
+
+TEST(Search, hardmax_below_opset_13_searches_all_axes_from_its_own_on) {
+  const Tensor x = floats({2, 2, 3}, {1, 2, 3, 9, 5, 6, 7, 8, 9, 1, 1, 1});
+  const std::vector<float> by_row = {0, 0, 0, 1, 0, 0, 0, 0, 1, 0, 0, 0};
+  EXPECT_EQ(difference(old_hardmax(x, {}), floats({2, 2, 3}, by_row), {}), std::nullopt);
+  EXPECT_EQ(difference(old_hardmax(x, {{"axis", int64_t{2}}}),
+                       floats({2, 2, 3}, {0, 0, 1, 1, 0, 0, 0, 0, 1, 1, 0, 0}), {}),
+            std::nullopt);
 }
 
 TEST(Search, rows_of_a_batch_are_searched_one_by_one) {

@@ -54,6 +54,22 @@ g (float[2,2] x) => (float[2,2] y) <float[2,2] v = {1, 2, 3, 4}, float[2,2] w = 
   EXPECT_EQ(context.parameters[0].reason, "blocked: magic (Foo) isn't supported");
 }
 
+TEST(MarkTrainable, a_weight_behind_a_function_of_steps_is_told_which) {
+  const auto graph = graph::parse(R"(<ir_version: 8, opset_import: ["" : 13, "sardonyx" : 1]>
+g (float[2,2] x) => (float[2,2] y) <float[2,2] v = {1, 2, 3, 4}, float[2,2] w = {5, 6, 7, 8}> {
+  a = MatMul(x, v)
+  [side] c = Round(a)
+  b = Neg(a)
+  [hm] d = Hardmax(b)
+  y = MatMul(d, w)
+})");
+  const PassContext context = run(*graph, Mode::kEval, {"infer_shapes", "mark_trainable"});
+  ASSERT_EQ(context.parameters.size(), 2u);
+  EXPECT_EQ(context.parameters[0].reason,
+            "no gradient path from the loss reaches it: that of node hm (Hardmax) is zero (the "
+            "function is made of steps)");
+}
+
 // Each of 60 values is read twice: a walk along every path would never end.
 TEST(ApplyMode, what_a_scale_is_computed_from_is_asked_once_per_value) {
   std::string body;
