@@ -1,12 +1,14 @@
-// Cast, CastLike: the same numbers in another element type.
+// Cast, CastLike: the same numbers in another element type. BitCast: the same bytes, read as one.
 //
 // Inputs   x of any numeric type or bool; CastLike: target, whose type is taken      Output  y
-// Attributes  to: element type (Cast); saturate, round_mode: accepted, they concern 8-bit floats
-// C1 x and the new type are numbers or bool
+// Attributes  to: element type (Cast, BitCast)
+//             saturate, round_mode: accepted, they concern 8-bit floats
+// C1 x and the new type are numbers or bool    C2 BitCast: their elements have equally many bytes
 // Floats truncate towards zero when they become integers; what is out of range saturates, NaN is 0.
 // Integers wrap around. bool is (x != 0). float16 and bfloat16 round to nearest even.
 // Gradient between floating types: dy in the type of x. An integer or bool result stops it: zero.
-// Source   ONNX Cast-25, CastLike-25
+//          BitCast has none: bits have no slope.
+// Source   ONNX Cast-28, CastLike-25, BitCast-26
 #include "ops/core/elementwise.h"
 #include "ops/core/gradient.h"
 #include "ops/core/infer.h"
@@ -46,12 +48,22 @@ void infer_as(InferContext& c, DType dtype) {
   c.set(0, std::move(type));
 }
 
-void infer_cast(InferContext& c) {
+DType new_type(const InferContext& c) {
   const int64_t to = c.node().get_int("to", 0);
   c.require(
       to > 0 && to <= static_cast<int64_t>(DType::kBFloat16) && is_number(static_cast<DType>(to)),
       "C1", "attribute 'to' is {}, which is no supported type of numbers", to);
-  infer_as(c, static_cast<DType>(to));
+  return static_cast<DType>(to);
+}
+
+void infer_cast(InferContext& c) { infer_as(c, new_type(c)); }
+
+void infer_bit_cast(InferContext& c) {
+  const DType from = c.dtype(0), to = new_type(c);
+  c.require(graph::dtype_size(from) == graph::dtype_size(to), "C2",
+            "input 0 is {}, which has {} bytes, but {} has {}", graph::dtype_name(from),
+            graph::dtype_size(from), graph::dtype_name(to), graph::dtype_size(to));
+  infer_as(c, to);
 }
 
 void infer_cast_like(InferContext& c) {
@@ -93,13 +105,21 @@ OpDef definition(std::string name, std::string doc, std::vector<int> since) {
 }  // namespace
 
 void register_cast(OpRegistry& ops) {
-  OpDef cast =
-      definition("Cast", "The same numbers in another type.", {1, 6, 9, 13, 19, 21, 23, 24, 25});
+  OpDef cast = definition("Cast", "The same numbers in another type.",
+                          {1, 6, 9, 13, 19, 21, 23, 24, 25, 28});
   cast.attributes.insert(cast.attributes.begin(), {"to", "int: element type of the output"});
   cast.dtype_attributes = {"to"};
   cast.normalize = normalize_cast;
   cast.batch = rows;
   ops.add(std::move(cast));
+
+  OpDef bits = definition("BitCast", "The same bytes as elements of another type.", {26});
+  bits.attributes = {{"to", "int: element type of the output"}};
+  bits.dtype_attributes = {"to"};
+  bits.infer = infer_bit_cast;
+  bits.gradient = not_differentiable("the result is the bits of the numbers");
+  bits.batch = rows;
+  ops.add(std::move(bits));
 
   OpDef like = definition("CastLike", "The same numbers in the type of another tensor.",
                           {15, 19, 21, 23, 24, 25});

@@ -1,5 +1,7 @@
 // The CPU kernels: one conversion for all pairs of types (graph/tensor_cast.cc), in one thread for
-// plain tensors and in any number of threads over whatever layout.
+// plain tensors and in any number of threads over whatever layout. BitCast copies.
+#include <cstring>
+
 #include "ops/core/elementwise.h"
 #include "ops/core/kernel.h"
 
@@ -23,6 +25,15 @@ void run_threaded(const KernelRequest& request, CpuContext& context) {
                [&](int64_t begin, int64_t end) { convert(request, context, begin, end); });
 }
 
+void run_bit_cast(const KernelRequest& request, CpuContext& context) {
+  const auto size = static_cast<int64_t>(graph::dtype_size(request.in[0].dtype));
+  parallel_for(*context.pool, request.out[0].physical_numel(), kCheapGrain,
+               [&](int64_t begin, int64_t end) {
+                 std::memcpy(context.out<std::byte>(0) + begin * size,
+                             context.in<std::byte>(0) + begin * size, (end - begin) * size);
+               });
+}
+
 }  // namespace
 
 void register_cast_cpu(KernelRegistry& kernels) {
@@ -43,6 +54,12 @@ void register_cast_cpu(KernelRegistry& kernels) {
     def.create = simple_kernel(run_threaded);
     kernels.add(std::move(def));
   }
+  KernelDef bits;
+  bits.op = "BitCast";
+  bits.name = "cast.ref";
+  bits.layouts = Layouts::kSameAll;
+  bits.create = simple_kernel(run_bit_cast);
+  kernels.add(std::move(bits));
 }
 
 }  // namespace sardonyx::ops

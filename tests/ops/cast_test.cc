@@ -39,6 +39,34 @@ TEST(Cast, floats_truncate_and_saturate) {
   check_op(c);
 }
 
+OpCase bit_cast(Tensor x, DType dtype, Tensor y = {}) {
+  OpCase c;
+  c.claim = fmt::format("BitCast to {}", graph::dtype_name(dtype));
+  c.op = "BitCast";
+  c.inputs = {exactly(given(std::move(x)))};
+  c.attributes = to(dtype);
+  if (y.defined()) c.expected = {std::move(y)};
+  c.batch = true;
+  c.must_run = {"cast.ref"};
+  return c;
+}
+
+TEST(Cast, bit_cast_reads_the_bytes_as_they_are) {
+  const Tensor x = floats({4}, {1, -2, 0, kInf});
+  const Tensor bits = ints({4}, {0x3f800000, 0xc0000000, 0, 0x7f800000}).cast(DType::kUint32);
+  check_op(bit_cast(x, DType::kUint32, bits));
+  check_op(bit_cast(bits, DType::kFloat32, x));
+  check_op(bit_cast(ints({2}, {-1, 5}), DType::kUint64, ints({2}, {-1, 5}).cast(DType::kUint64)));
+  check_op(bit_cast(ints({2}, {-1, 5}).cast(DType::kInt8), DType::kUint8,
+                    ints({2}, {255, 5}).cast(DType::kUint8)));
+}
+
+TEST(Cast, cast_c2_bit_cast_keeps_the_size_of_an_element) {
+  EXPECT_NE(infer_error(bit_cast(ints({2}, {1, 2}), DType::kFloat32))
+                .find("C2: input 0 is int64, which has 8 bytes, but float has 4"),
+            std::string::npos);
+}
+
 TEST(Cast, numbers_become_booleans_and_back) {
   OpCase c = cast(given(floats({4}, {0, -0.0f, 0.1f, kNan})), DType::kBool,
                   bools({4}, {false, false, true, true}));
