@@ -1,20 +1,21 @@
 // Arithmetic: element by element, with numpy broadcasting.
 //
 // Add Sub Mul Div Pow    y = a + b, ... , a to the power b      Sum Mean    of any number of inputs
-// Mod                    a - b floor(a / b) for integers; with fmod 1 a - b trunc(a / b)
+// Mod                    a - b floor(a / b), with fmod 1 a - b trunc(a / b)
 // Neg Abs Sqrt Exp Log Reciprocal (1 / x)                    (Max, Min, PRelu: select.cc)
 // sardonyx.PowGradBase(x, e, dy)      dy e x^(e - 1), 0 where e = 0, in the output's shape
 // sardonyx.PowGradExponent(x, e, dy)  dy x^e log(x), 0 where x = 0 and e >= 0, likewise
 // sardonyx.AbsGrad(x, dy)             dy sign(x), 0 at 0
 //
 // C1 shapes broadcast    C2 one element type (the exponent of Pow may have another)
-// C3 Sqrt, Exp, Log, Reciprocal, Mean take floating types    C4 Mod takes floats with fmod 1 only
+// C3 Sqrt, Exp, Log, Reciprocal, Mean take floating types
 // Integers wrap around; Div truncates towards zero, and division by zero is an error. In opset < 7
 // the attribute `axis` says where input 1 starts in input 0 (kept as `legacy_axis`).
 // Gradient summed over the broadcast axes. Sqrt, Exp, Reciprocal and Div read y; Sqrt at 0 has an
 //          infinite gradient, which is reported, not hidden. Abs has 0 at 0, 0^0 = 1 has 0. Mod has
-//          1 for a and - trunc(a / b) for b, at its jumps too.
-// Source   ONNX Add-14, Sub-14, Mul-14, Div-14, Pow-15, Mod-13, Sum-13, Mean-13, Neg-13, Abs-13,
+//          1 for a and - floor(a / b), - trunc(a / b) for b, at its jumps
+//          too.
+// Source   ONNX Add-14, Sub-14, Mul-14, Div-14, Pow-15, Mod-28, Sum-13, Mean-13, Neg-13, Abs-13,
 //          Sqrt-13, Exp-13, Log-13, Reciprocal-13
 #include "ops/core/broadcast.h"
 #include "ops/core/elementwise.h"
@@ -45,13 +46,6 @@ void infer_numbers(InferContext& c) {
 
 void infer_floats(InferContext& c) {
   require_floating(c, 0, "C3");
-  infer_numbers(c);
-}
-
-void infer_mod(InferContext& c) {
-  c.require(!graph::is_floating(c.dtype(0)) || c.node().get_int("fmod", 0) != 0, "C4",
-            "fmod is 0, but input 0 is {}: expected fmod 1 or integers",
-            graph::dtype_name(c.dtype(0)));
   infer_numbers(c);
 }
 
@@ -248,9 +242,10 @@ void register_arithmetic(OpRegistry& ops) {
     if (op.name != "Pow") op.narrow = Narrow::kFollows;
     ops.add(std::move(op));
   }
-  OpDef mod = standard({"Mod", "y = remainder of a / b.", {10, 13}, infer_mod, mod_gradient},
-                       {{"A"}, {"B"}});
-  mod.attributes = {{"fmod", "int, default 0: 1 gives y the sign of a, 0 that of b (integers)"}};
+  OpDef mod =
+      standard({"Mod", "y = remainder of a / b.", {10, 13, 28}, infer_numbers, mod_gradient},
+               {{"A"}, {"B"}});
+  mod.attributes = {{"fmod", "int, default 0: 1 gives y the sign of a, 0 that of b"}};
   ops.add(std::move(mod));
   for (const Entry& entry : kVariadic) {
     OpDef op = standard(entry, {{"data", Presence::kVariadic}});

@@ -43,7 +43,7 @@ struct Div {
   }
 };
 
-// The remainder with the sign of the divisor (fmod 0, integers) or of the dividend (fmod 1).
+// The remainder with the sign of the divisor (fmod 0) or of the dividend (fmod 1).
 struct ModLikeDividend {
   template <class T>
   T operator()(T a, T b) const {
@@ -62,6 +62,9 @@ struct ModLikeDivisor {
   template <class T>
   T operator()(T a, T b) const {
     const T rest = ModLikeDividend()(a, b);
+    if constexpr (std::is_floating_point_v<T>) {
+      if (rest == 0) return std::copysign(rest, b);
+    }
     return rest != 0 && (rest < 0) != (b < 0) ? static_cast<T>(rest + b) : rest;
   }
 };

@@ -2,11 +2,11 @@
 //
 // DepthToSpace  y[n, c, h b + i, w b + j] = x[n, (i b + j) C' + c, h, w]   mode DCR, C' = C / b^2
 //                                         = x[n, c b^2 + i b + j, h, w]    mode CRD
-// SpaceToDepth  the inverse of DCR; of CRD with the private attribute `mode`
+// SpaceToDepth  the inverse of the same mode
 // Inputs   x [N,C,H,W] of any type      Output  [N,C/b^2,H b,W b] and [N,C b^2,H/b,W/b]
 // C1 rank 4    C2 C mod b^2 = 0    C3 H mod b = W mod b = 0    C4 b >= 1    C5 mode DCR or CRD
 // Gradient the other operator on dy; x and y are not read.
-// Source   ONNX DepthToSpace-13, SpaceToDepth-13
+// Source   ONNX DepthToSpace-28, SpaceToDepth-28
 #include "ops/core/gradient.h"
 #include "ops/core/infer.h"
 #include "ops/core/sizes.h"
@@ -89,14 +89,14 @@ OpDef definition(const char* name, const char* doc, std::vector<int> since,
 
 void register_depth_to_space(OpRegistry& ops) {
   const AttributeDef block = {"blocksize", "int: side of a block"};
-  OpDef to_space = definition("DepthToSpace", "Spreads channels over blocks of cells.", {1, 11, 13},
-                              infer_depth_to_space, "SpaceToDepth");
+  OpDef to_space = definition("DepthToSpace", "Spreads channels over blocks of cells.",
+                              {1, 11, 13, 28}, infer_depth_to_space, "SpaceToDepth");
   to_space.attributes = {
       block, {"mode", "string, default DCR: order of the channels, DCR or CRD (channel first)"}};
-  OpDef to_depth = definition("SpaceToDepth", "Gathers blocks of cells into channels.", {1, 13},
+  OpDef to_depth = definition("SpaceToDepth", "Gathers blocks of cells into channels.", {1, 13, 28},
                               infer_space_to_depth, "DepthToSpace");
   to_depth.attributes = {
-      block, {"mode", "string, private, default DCR: as of DepthToSpace", Writer::kRules}};
+      block, {"mode", "string, default DCR: order of the channels, as of DepthToSpace"}};
   ops.add(std::move(to_space));
   ops.add(std::move(to_depth));
 }

@@ -15,7 +15,7 @@
 //          The last five are nodes; L2 reads x and y and is 0 at the zero vector, L1 is 0 at 0.
 // Batch    ReduceSum over axis 0 is a sum over rows (bias gradients); the others couple the rows.
 // Source   ONNX ReduceSum-13, ReduceMean-18, ReduceMax-20, ReduceMin-20, ReduceProd-18,
-//          ReduceL1-18, ReduceL2-18, ReduceSumSquare-18, ReduceLogSum-18, ReduceLogSumExp-18
+//          ReduceL1-18, ReduceL2-18, ReduceSumSquare-18, ReduceLogSum-28, ReduceLogSumExp-28
 #include "ops/core/constraint.h"
 #include "ops/core/elementwise.h"
 #include "ops/core/gradient.h"
@@ -243,10 +243,11 @@ void register_reduce(OpRegistry& ops) {
   ops.add(reduction("ReduceL2", "Euclidean norm over axes.", since, gradient(l2_gradient)));
   ops.add(reduction("ReduceSumSquare", "Sum of squares over axes.", since,
                     gradient(sum_square_gradient)));
-  ops.add(reduction("ReduceLogSum", "Logarithm of the sum over axes.", since,
+  const std::vector<int> logarithms = {1, 11, 13, 18, 28};
+  ops.add(reduction("ReduceLogSum", "Logarithm of the sum over axes.", logarithms,
                     gradient(log_sum_gradient)));
-  ops.add(reduction("ReduceLogSumExp", "Logarithm of the sum of exponentials over axes.", since,
-                    gradient(log_sum_exp_gradient)));
+  ops.add(reduction("ReduceLogSumExp", "Logarithm of the sum of exponentials over axes.",
+                    logarithms, gradient(log_sum_exp_gradient)));
   ops.add(backward("ReduceExtremumGrad",
                    "dy, shared evenly, where x is the maximum or minimum y; else 0.",
                    {{"x"}, {"y"}, {"dy"}}));

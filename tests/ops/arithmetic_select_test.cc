@@ -1,6 +1,7 @@
 // Max, Min, PRelu and Mod (ops/arithmetic). Expected numbers are exact small results.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <limits>
 
 #include "ops/core/infer.h"
@@ -180,10 +181,27 @@ TEST(ArithmeticSelect, mod_has_the_sign_of_the_divisor_or_with_fmod_of_the_divid
   check_op(c);
 }
 
-TEST(ArithmeticSelect, arithmetic_c4_rejects_floats_without_fmod) {
-  EXPECT_NE(infer_error(of("Mod", {random({2}), random({2})}))
-                .find("C4: fmod is 0, but input 0 is float: expected fmod 1 or integers"),
-            std::string::npos);
+TEST(ArithmeticSelect, mod_of_floats_has_the_sign_of_the_divisor_without_fmod) {
+  OpCase c =
+      of("Mod", {given(floats({2, 2}, {-5.5f, 5.5f, 3, 7.25f})), given(floats({2}, {2, -1.5f}))},
+         floats({2, 2}, {0.5f, -0.5f, 1, -0.25f}));
+  c.dy = {floats({2, 2}, {1, 2, 4, 8})};
+  // - dy floor(a / b): 3, 8 and - 4, 40
+  c.expected_gradients = {floats({2, 2}, {1, 2, 4, 8}), floats({2}, {-1, 48})};
+  check_op(c);
+}
+
+TEST(ArithmeticSelect, mod_of_zero_infinity_and_nan_is_that_of_python) {
+  constexpr float kInf = std::numeric_limits<float>::infinity();
+  OpCase c = of("Mod",
+                {given(floats({8}, {0, 0, -3, 3, 1, kInf, 1, kNan})),
+                 given(floats({8}, {1, -1, kInf, kInf, -kInf, 2, 0, 1}))},
+                floats({8}, {0, -0.0f, kInf, 3, -kInf, kNan, kNan, kNan}));
+  c.differentiate = std::vector<int>{};
+  check_op(c);
+  const Tensor zeros = reference(c)[0];
+  EXPECT_FALSE(std::signbit(zeros.as_double(0)));
+  EXPECT_TRUE(std::signbit(zeros.as_double(1)));
 }
 
 TEST(ArithmeticSelect, select_c1_rejects_shapes_that_do_not_broadcast) {
