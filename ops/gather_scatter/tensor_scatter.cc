@@ -9,8 +9,6 @@
 // Gradient that of the ScatterElements it stands for: zeros where the cache was overwritten, and
 //          dupdate read there.
 // Source   ONNX TensorScatter-24
-#include <numeric>
-
 #include "ops/core/axes.h"
 #include "ops/core/one_type.h"
 #include "ops/gather_scatter/gather_scatter.h"
@@ -64,11 +62,12 @@ void write_tensor_scatter(ComposeContext& c) {
   const std::vector<int64_t> update = c.x(kUpdate)->type.shape();
   const int rank = static_cast<int>(update.size());
   const int64_t axis = axis_of(c.node(), rank);
-  std::vector<int64_t> steps(update[axis]), along(rank, 1), per_sample(rank, 1);
-  std::iota(steps.begin(), steps.end(), 0);
+  std::vector<int64_t> along(rank, 1), per_sample(rank, 1);
   along[axis] = update[axis];
   per_sample[0] = -1;
-  Value* indices = b.constant(Tensor::of<int64_t>(along, steps), "steps");
+  const auto number = [&](int64_t value) { return b.constant(Tensor::scalar(value), "number"); };
+  Value* steps = b.op("Range", {number(0), number(update[axis]), number(1)});
+  Value* indices = b.op("Reshape", {steps, b.ints(along)});
   if (Value* begins = c.x(kWriteIndices)) {
     begins = b.op("Cast", {begins}, {{"to", static_cast<int64_t>(DType::kInt64)}});
     indices = b.op("Add", {b.op("Reshape", {begins, b.ints(per_sample)}), indices});

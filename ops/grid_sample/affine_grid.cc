@@ -9,7 +9,6 @@
 #include "ops/core/axes.h"
 #include "ops/core/elementwise.h"
 #include "ops/core/infer.h"
-#include "ops/core/strided.h"
 #include "ops/grid_sample/grid_sample.h"
 
 namespace sardonyx::ops::grid_sample {
@@ -44,37 +43,52 @@ void infer_affine_grid(InferContext& c) {
   c.set(0, c.dtype(0), std::move(dims));
 }
 
-double place(int64_t cell, int64_t cells, Corners corners) {
-  const auto at = static_cast<double>(cell), count = static_cast<double>(cells);
-  if (corners == Corners::kSides) return (2 * at + 1) / count - 1;
-  return cells == 1 ? 0 : 2 * at / (count - 1) - 1;
-}
-
-// [cells, r + 1]: the places of all cells, and a 1.
-Tensor places(const std::vector<int64_t>& sizes, Corners corners) {
-  std::vector<double> values;
-  for_each_index(sizes, [&](const std::vector<int64_t>& cell) {
-    for (size_t axis = sizes.size(); axis-- > 0;) {
-      values.push_back(place(cell[axis], sizes[axis], corners));
-    }
-    values.push_back(1);
-  });
-  const int64_t width = std::ssize(sizes) + 1;
-  return Tensor::of<double>({std::ssize(values) / width, width}, values);
-}
-
 }  // namespace
 
 // --- Parts
 
+namespace {
+
+// The place of each cell of an axis.
+Value* places(OpBuilder& b, DType dtype, int64_t cells, Corners corners) {
+  const bool sides = corners == Corners::kSides;
+  const auto count = static_cast<double>(cells);
+  const double between = sides ? count : count - 1;
+  const double step = sides || cells > 1 ? 2 / between : 0;
+  const double first = sides ? 1 / count - 1 : cells > 1 ? -1 : 0;
+  Value* numbers = b.op("Range", {b.scalar(dtype, 0), b.scalar(dtype, count), b.scalar(dtype, 1)});
+  return b.op("Add", {b.op("Mul", {numbers, b.scalar(dtype, step)}), b.scalar(dtype, first)});
+}
+
+// [cells, r + 1]: the places of all cells, the last axis first, and a 1.
+Value* all_places(OpBuilder& b, DType dtype, const std::vector<int64_t>& sizes, Corners corners) {
+  std::vector<int64_t> column = sizes;
+  column.push_back(1);
+  std::vector<Value*> columns;
+  int64_t cells = 1;
+  for (size_t axis = sizes.size(); axis-- > 0;) {
+    std::vector<int64_t> along(column.size(), 1);
+    along[axis] = sizes[axis];
+    Value* line = b.op("Reshape", {places(b, dtype, sizes[axis], corners), b.ints(along)});
+    columns.push_back(b.op("Expand", {line, b.ints(column)}));
+    cells *= sizes[axis];
+  }
+  columns.push_back(b.op("Expand", {b.scalar(dtype, 1), b.ints(column)}));
+  const int64_t width = std::ssize(columns);
+  Value* joined = b.op("Concat", columns, {{"axis", int64_t{-1}}});
+  return b.op("Reshape", {joined, b.ints({cells, width})});
+}
+
+}  // namespace
+
 void write_affine_grid(ComposeContext& c) {
   OpBuilder& b = c.b();
+  Value* theta = c.x(0);
   std::vector<int64_t> sizes = c.x(1)->data.to_ints();
   sizes.erase(sizes.begin(), sizes.begin() + 2);
-  Value* theta = c.x(0);
-  const Tensor cells = places(sizes, Settings::of(c.node()).corners);
+  Value* cells = all_places(b, theta->type.dtype, sizes, Settings::of(c.node()).corners);
   Value* map = b.op("Transpose", {theta}, {{"perm", std::vector<int64_t>{0, 2, 1}}});
-  Value* grid = b.op("MatMul", {b.constant(cells.cast(theta->type.dtype), "cells"), map});
+  Value* grid = b.op("MatMul", {cells, map});
   sizes.insert(sizes.begin(), 0);
   sizes.push_back(theta->type.dims[1].value);
   c.set(0, b.op("Reshape", {grid, b.ints(sizes)}));

@@ -8,6 +8,7 @@
 // Output   y int64 [n,3] of image, class, box
 // S1 boxes and scores have one floating type and these shapes      S2 the others have one element
 // S3 n is known before the run: all inputs are (ops/core/data_shape.h)
+// S4 no more pairs of boxes than can be compared while a graph is read
 // Gradient zero: nothing changes indices but a jump.
 // Source   ONNX NonMaxSuppression-11
 #include "ops/non_max_suppression/non_max_suppression.h"
@@ -23,6 +24,8 @@ namespace sardonyx::ops {
 namespace nms {
 
 namespace {
+
+constexpr double kMostPairs = 1e9;
 
 // --- Shape
 
@@ -66,6 +69,11 @@ void infer_nms(InferContext& c) {
   Dim count;
   if (known) {
     const Sizes sizes = Sizes::of(c.type(kBoxes).shape(), c.type(kScores).shape());
+    const int64_t most = c.has(kMostBoxes) ? c.ints(kMostBoxes)[0] : 0;
+    const auto kept = static_cast<double>(std::clamp<int64_t>(most, 0, sizes.boxes));
+    const double pairs = kept * static_cast<double>(c.type(kScores).numel());
+    c.require(pairs <= kMostPairs, "S4", "{} pairs of boxes to compare, at most {} are supported",
+              pairs, kMostPairs);
     count = Dim(count_selected(c.node(), sizes, inputs, c.dtype(kBoxes)));
   }
   c.set(0, DType::kInt64, {count, Dim(3)});

@@ -68,5 +68,14 @@ TEST(NonMaxSuppression, s1_s2_s3_reject_shapes_lists_and_data) {
   EXPECT_EQ(infer_error(c).find("input 1 (scores) 'x1' must be known before training starts"), 0u);
 }
 
+TEST(NonMaxSuppression, s4_rejects_more_boxes_than_can_be_compared) {
+  const OpCase c = suppress(Tensor(DType::kFloat32, {1, 40000, 4}),
+                            Tensor(DType::kFloat32, {1, 1, 40000}), {40000}, {}, {});
+  EXPECT_EQ(infer_error(c).find(
+                "S4: 1600000000 pairs of boxes to compare, at most 1000000000 are supported"),
+            0u)
+      << infer_error(c);
+}
+
 }  // namespace
 }  // namespace sardonyx::test
