@@ -1,21 +1,29 @@
-// Pooling: y[n,c,p,q] = max or mean of the cells x[n,c, p*sh-ph+r*dh, q*sw-pw+s*dw], r < R, s < S
+// Pooling: y[n,c,p,q] = maximum, mean or p-norm of the cells x[n,c, p*sh-ph+r*dh, q*sw-pw+s*dw],
+//          r < R, s < S
 //
-// MaxPool (with optional Indices), AveragePool, GlobalMaxPool and GlobalAveragePool (the window is
-// the whole map), over any number of spatial axes.
+// MaxPool (with optional Indices), AveragePool, LpPool and GlobalMaxPool, GlobalAveragePool,
+// GlobalLpPool (the window is the whole map), over any number of spatial axes.
 // Inputs   x [N,C,H,W]                                Outputs  y [N,C,P,Q]  indices (MaxPool only)
 // P1 rank(x) >= 3    P2 kernel_shape is there, one entry per spatial axis    W1..W6 of window.h
 // P3 x is of a floating type (MaxPool: or 8-bit)      P4 storage_order is 0 or 1
+// P5 the p of a norm is a finite number >= 1
 // Maximum  the padding never wins; the first maximum in row-major window order does, and NaN beats
 //          numbers. A window without a cell gives the lowest value.
 // Mean     divides by the cells inside x, or with count_include_pad by those inside x and its
 //          declared pads; cells that only ceil_mode adds never count.
+// Norm     (sum of |x|^p)^(1/p); cells of pads add nothing.
 // Indices  number of the winner in x, row-major over the whole tensor; with storage_order 1 the
 //          map is counted column by column. They see the batch, so the node couples rows.
 // Gradient MaxPool  dx = MaxPoolGrad(x, dy), which looks for the winners again: y is not read.
 //          AveragePool  dx = AveragePoolGrad(dy): x is not read, its sizes are an attribute.
-// Source   ONNX MaxPool-22, AveragePool-22, GlobalMaxPool-22, GlobalAveragePool-22
+//          LpPool  dx = LpPoolGrad(x, y, dy): sign(x) |x|^(p-1) sum of dy / y^(p-1).
+// Source   ONNX MaxPool-22, AveragePool-22, LpPool-22, GlobalMaxPool-22, GlobalAveragePool-22,
+//          GlobalLpPool-22
 #include "ops/pool/pool.h"
 
+#include <cmath>
+
+#include "ops/core/constraint.h"
 #include "ops/core/gradient.h"
 #include "ops/core/infer.h"
 #include "ops/registry.h"
@@ -79,6 +87,15 @@ PoolGeometry PoolGeometry::max_grad(const KernelRequest& r) {
 PoolGeometry PoolGeometry::avg_grad(const KernelRequest& r) {
   return of(*r.node, r.out[0], r.in[0]);
 }
+PoolGeometry PoolGeometry::lp_grad(const KernelRequest& r) { return of(*r.node, r.in[0], r.in[1]); }
+
+LpNorm LpNorm::of(const Node& node) {
+  const auto at = node.attributes.find("p");
+  const auto* whole = at == node.attributes.end() ? nullptr : std::get_if<int64_t>(&at->second);
+  const double p = whole != nullptr ? static_cast<double>(*whole) : node.get_float("p", 2);
+  if (p >= 1 && std::isfinite(p)) return {p};
+  throw ConstraintError("P5", "p is {}, expected a finite number from 1 on", p);
+}
 
 }  // namespace pool
 
@@ -98,6 +115,7 @@ const AttributeDef kCountPad = {"count_include_pad",
                                 "int, default 0: 1 counts declared pads in the divisor"};
 const AttributeDef kStorageOrder = {"storage_order",
                                     "int, default 0: 1 counts Indices column by column"};
+const AttributeDef kOrder = {"p", "int (opset 1: float), default 2: order of the norm, at least 1"};
 const AttributeDef kInputShape = {"input_shape", "ints, required: spatial sizes of dx"};
 
 // --- Shape
@@ -166,6 +184,11 @@ void infer_average(InferContext& c) {
   }
 }
 
+void infer_lp(InferContext& c) {
+  pool::LpNorm::of(c.node());
+  infer_average(c);
+}
+
 // dy must be what the window makes of x.
 void require_outputs(const InferContext& c, const Window& window, const TensorType& dy) {
   const std::vector<int64_t> got = spatial(dy);
@@ -189,6 +212,12 @@ void infer_max_grad(InferContext& c) {
   TensorType dx = x;
   dx.layout = {};
   c.set(0, dx);
+}
+
+// x, y, dy: y and dy are of one shape.
+void infer_lp_grad(InferContext& c) {
+  pool::LpNorm::of(c.node());
+  infer_max_grad(c);
 }
 
 void infer_average_grad(InferContext& c) {
@@ -232,6 +261,12 @@ void average_gradient(GradientContext& c) {
 // dx is linear in dy, and the mean is its transpose.
 void average_grad_gradient(GradientContext& c) {
   c.set(0, c.b().op("AveragePool", {c.dy(0)}, resolved(c, spatial(c.y(0)->type))));
+}
+
+void lp_gradient(GradientContext& c) {
+  auto attributes = resolved(c, spatial(c.x(0)->type));
+  attributes["p"] = pool::LpNorm::of(c.node()).p;
+  c.set(0, c.b().own("LpPoolGrad", {c.x(0), c.y(0), c.dy(0)}, attributes));
 }
 
 // --- Definition
@@ -299,6 +334,25 @@ OpDef global_average_op() {
   return op;
 }
 
+OpDef lp_op() {
+  OpDef op = forward_op("LpPool", "p-norm over a sliding window.", {1, 2, 11, 18, 22});
+  op.attributes = {kKernelShape, kStrides, kDilations, kPads, kAutoPad, kCeilMode, kOrder};
+  op.infer = infer_lp;
+  op.gradient = gradient(lp_gradient);
+  op.cells_read = cells_read;
+  op.narrow = Narrow::kNo;
+  return op;
+}
+
+OpDef global_lp_op() {
+  OpDef op = forward_op("GlobalLpPool", "p-norm over all spatial axes.", {1, 2, 22});
+  op.attributes = {kOrder};
+  op.infer = infer_lp;
+  op.gradient = gradient(lp_gradient);
+  op.narrow = Narrow::kNo;
+  return op;
+}
+
 OpDef max_grad_op() {
   OpDef op;
   op.domain = kDomain;
@@ -329,6 +383,20 @@ OpDef average_grad_op() {
   return op;
 }
 
+OpDef lp_grad_op() {
+  OpDef op;
+  op.domain = kDomain;
+  op.name = "LpPoolGrad";
+  op.doc = "Gradient of LpPool: each cell's part of the norms that it is in.";
+  op.inputs = {{"x"}, {"y"}, {"dy"}};
+  op.outputs = {{"dx"}};
+  op.attributes = {kKernelShape, kStrides, kDilations, kPads, kCeilMode, kOrder};
+  op.infer = infer_lp_grad;
+  op.gradient = not_differentiable("second derivative of LpPool");
+  op.batch = rows_of_all;
+  return op;
+}
+
 }  // namespace
 
 void register_pool(OpRegistry& ops) {
@@ -336,8 +404,11 @@ void register_pool(OpRegistry& ops) {
   ops.add(average_op());
   ops.add(global_max_op());
   ops.add(global_average_op());
+  ops.add(lp_op());
+  ops.add(global_lp_op());
   ops.add(max_grad_op());
   ops.add(average_grad_op());
+  ops.add(lp_grad_op());
 }
 
 }  // namespace sardonyx::ops

@@ -2,6 +2,7 @@
 // operators and their gradients. Private to the room.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include "ops/core/kernel.h"
 #include "ops/core/window.h"
@@ -28,6 +29,34 @@ struct PoolGeometry {
   static PoolGeometry forward(const KernelRequest& request);   // x in 0, y out 0
   static PoolGeometry max_grad(const KernelRequest& request);  // x in 0, dy in 1
   static PoolGeometry avg_grad(const KernelRequest& request);  // dy in 0, dx out 0
+  static PoolGeometry lp_grad(const KernelRequest& request);   // x in 0, y in 1
+};
+
+// The numbers of LpPool: y = root(sum of term(x)), dx = slope(x) * sum of share(y, dy). Where y is
+// 0, so is the gradient; that of the 1-norm is 0 where x is.
+struct LpNorm {
+  double p = 2;
+
+  static LpNorm of(const Node& node);
+
+  template <class T>
+  T term(T x) const {
+    return p == 1 ? std::abs(x) : p == 2 ? x * x : std::pow(std::abs(x), static_cast<T>(p));
+  }
+  template <class T>
+  T root(T sum) const {
+    return p == 1 ? sum : p == 2 ? std::sqrt(sum) : std::pow(sum, static_cast<T>(1 / p));
+  }
+  template <class T>
+  T slope(T x) const {
+    if (p == 2) return x;
+    return x == 0 ? T{0} : std::copysign(std::pow(std::abs(x), static_cast<T>(p - 1)), x);
+  }
+  template <class T>
+  T share(T y, T dy) const {
+    if (y == 0) return T{0};
+    return p == 2 ? dy / y : dy / std::pow(y, static_cast<T>(p - 1));
+  }
 };
 
 Refusal finding_indices();  // the second output of MaxPool

@@ -140,6 +140,56 @@ void average_pool_grad(const KernelRequest& request, CpuContext& context) {
   });
 }
 
+template <class T>
+void lp_pool(const KernelRequest& request, CpuContext& context) {
+  const PoolGeometry g = PoolGeometry::forward(request);
+  const pool::LpNorm norm = pool::LpNorm::of(*request.node);
+  const Meetings windows(g.window, CellsOf::kOutput);
+  const int64_t in = g.window.in_cells(), out = windows.cells();
+  const T* x = context.in<T>(0);
+  T* y = context.out<T>(0);
+  parallel_for(*context.pool, g.planes(), 1, [&](int64_t begin, int64_t end) {
+    std::vector<Meeting> window;
+    for (int64_t cell = 0; cell < out; ++cell) {
+      windows.of(cell, window);
+      for (int64_t plane = begin; plane < end; ++plane) {
+        double sum = 0;
+        for (const Meeting& at : window) {
+          sum += norm.term(static_cast<double>(x[plane * in + at.first]));
+        }
+        y[plane * out + cell] = static_cast<T>(norm.root(sum));
+      }
+    }
+  });
+}
+
+template <class T>
+void lp_pool_grad(const KernelRequest& request, CpuContext& context) {
+  const PoolGeometry g = PoolGeometry::lp_grad(request);
+  const pool::LpNorm norm = pool::LpNorm::of(*request.node);
+  const Meetings cells(g.window, CellsOf::kInput);
+  const int64_t in = cells.cells(), out = g.window.out_cells();
+  const T* x = context.in<T>(0);
+  const T* y = context.in<T>(1);
+  const T* dy = context.in<T>(2);
+  T* dx = context.out<T>(0);
+  parallel_for(*context.pool, g.planes(), 1, [&](int64_t begin, int64_t end) {
+    std::vector<Meeting> meetings;
+    for (int64_t cell = 0; cell < in; ++cell) {
+      cells.of(cell, meetings);
+      for (int64_t plane = begin; plane < end; ++plane) {
+        double sum = 0;
+        for (const Meeting& at : meetings) {
+          const int64_t o = plane * out + at.first;
+          sum += norm.share(static_cast<double>(y[o]), static_cast<double>(dy[o]));
+        }
+        const int64_t i = plane * in + cell;
+        dx[i] = static_cast<T>(norm.slope(static_cast<double>(x[i])) * sum);
+      }
+    }
+  });
+}
+
 void max_pool_grad_ref(const KernelRequest& request, CpuContext& context) {
   dispatch_float(request.out[0].dtype, [&]<class T>() { max_pool_grad<T>(request, context); });
 }
@@ -148,6 +198,13 @@ void average_pool_ref(const KernelRequest& request, CpuContext& context) {
 }
 void average_pool_grad_ref(const KernelRequest& request, CpuContext& context) {
   dispatch_float(request.out[0].dtype, [&]<class T>() { average_pool_grad<T>(request, context); });
+}
+
+void lp_pool_ref(const KernelRequest& request, CpuContext& context) {
+  dispatch_float(request.out[0].dtype, [&]<class T>() { lp_pool<T>(request, context); });
+}
+void lp_pool_grad_ref(const KernelRequest& request, CpuContext& context) {
+  dispatch_float(request.out[0].dtype, [&]<class T>() { lp_pool_grad<T>(request, context); });
 }
 
 KernelDef reference(const char* domain, const char* op, KernelFunction function) {
@@ -176,6 +233,10 @@ void register_pool_cpu(KernelRegistry& kernels) {
   for (const char* op : {"AveragePool", "GlobalAveragePool"}) {
     kernels.add(reference("", op, average_pool_ref));
   }
+  for (const char* op : {"LpPool", "GlobalLpPool"}) {
+    kernels.add(reference("", op, lp_pool_ref));
+  }
+  kernels.add(reference(kDomain, "LpPoolGrad", lp_pool_grad_ref));
   kernels.add(reference(kDomain, "MaxPoolGrad", max_pool_grad_ref));
   kernels.add(reference(kDomain, "AveragePoolGrad", average_pool_grad_ref));
   pool::register_pool_plain(kernels);

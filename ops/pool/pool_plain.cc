@@ -109,42 +109,75 @@ void max_map(const Planes& p, const T* x, T* y, std::vector<T>& joined) {
   }
 }
 
-template <class T>
-void average_map(const Planes& p, const T* x, T* y, std::vector<T>& joined) {
+// Sums of term(x) over windows; y = finish(sum, cells that count).
+template <class T, class Term, class Finish>
+void sum_map(const Planes& p, const T* x, T* y, std::vector<T>& joined, Term term, Finish finish) {
   const int64_t width = p.width().in, step = p.width().step;
   for (const Span& d : p.depth().spans) {
     for (const Span& h : p.height().spans) {
       std::fill(joined.begin(), joined.end(), T(0));
       p.for_rows(d, h, [&](int64_t offset) {
-        for (int64_t i = 0; i < width; ++i) joined[i] += x[offset + i];
+        for (int64_t i = 0; i < width; ++i) joined[i] += term(x[offset + i]);
       });
       const int64_t rows = d.counted * h.counted;
       for (const Span& w : p.width().spans) {
         T sum = 0;
         for (int64_t t = 0; t < w.count; ++t) sum += joined[w.at + t * step];
-        *y++ = sum / static_cast<T>(std::max<int64_t>(rows * w.counted, 1));
+        *y++ = finish(sum, rows * w.counted);
       }
     }
   }
 }
 
-template <class T>
-void average_map_grad(const Planes& p, const T* dy, T* dx, std::vector<T>& joined) {
+// Every cell of a window gets share(number of the window, cells that count).
+template <class T, class Share>
+void sum_map_grad(const Planes& p, T* dx, std::vector<T>& joined, Share share) {
   const int64_t width = p.width().in, step = p.width().step;
   std::fill(dx, dx + p.in_cells(), T(0));
+  int64_t cell = 0;
   for (const Span& d : p.depth().spans) {
     for (const Span& h : p.height().spans) {
       std::fill(joined.begin(), joined.end(), T(0));
       const int64_t rows = d.counted * h.counted;
       for (const Span& w : p.width().spans) {
-        const T share = *dy++ / static_cast<T>(std::max<int64_t>(rows * w.counted, 1));
-        for (int64_t t = 0; t < w.count; ++t) joined[w.at + t * step] += share;
+        const T part = share(cell++, rows * w.counted);
+        for (int64_t t = 0; t < w.count; ++t) joined[w.at + t * step] += part;
       }
       p.for_rows(d, h, [&](int64_t offset) {
         for (int64_t i = 0; i < width; ++i) dx[offset + i] += joined[i];
       });
     }
   }
+}
+
+template <class T>
+T mean(T sum, int64_t cells) {
+  return sum / static_cast<T>(std::max<int64_t>(cells, 1));
+}
+
+template <class T>
+void average_map(const Planes& p, const T* x, T* y, std::vector<T>& joined) {
+  sum_map(
+      p, x, y, joined, [](T v) { return v; }, mean<T>);
+}
+
+template <class T>
+void average_map_grad(const Planes& p, const T* dy, T* dx, std::vector<T>& joined) {
+  sum_map_grad(p, dx, joined, [&](int64_t cell, int64_t cells) { return mean(dy[cell], cells); });
+}
+
+template <class T>
+void lp_map(const Planes& p, const LpNorm& norm, const T* x, T* y, std::vector<T>& joined) {
+  const auto term = [&](T v) { return norm.term(v); };
+  sum_map(p, x, y, joined, term, [&](T sum, int64_t) { return norm.root(sum); });
+}
+
+template <class T>
+void lp_map_grad(const Planes& p, const LpNorm& norm, const T* x, const T* y, const T* dy, T* dx,
+                 std::vector<T>& joined) {
+  const auto share = [&](int64_t cell, int64_t) { return norm.share(y[cell], dy[cell]); };
+  sum_map_grad(p, dx, joined, share);
+  for (int64_t i = 0; i < p.in_cells(); ++i) dx[i] *= norm.slope(x[i]);
 }
 
 template <class T>
@@ -171,16 +204,17 @@ void max_map_grad(const Planes& p, const T* x, const T* dy, T* dx) {
   }
 }
 
-enum class Work : uint8_t { kMax, kAverage, kMaxGrad, kAverageGrad };
+enum class Work : uint8_t { kMax, kAverage, kLp, kMaxGrad, kAverageGrad, kLpGrad };
 
 template <class T, Work work>
 class PlainKernel final : public Kernel {
  public:
-  explicit PlainKernel(const PoolGeometry& g) : planes_(g) {}
+  PlainKernel(const PoolGeometry& g, LpNorm norm) : planes_(g), norm_(norm) {}
   void run(CpuContext& context) const override {
     const int64_t in = planes_.in_cells(), out = planes_.out_cells();
     const T* a = context.in<T>(0);
     const T* b = context.in<T>(1);
+    const T* c = context.in<T>(2);
     T* to = context.out<T>(0);
     parallel_for(*context.pool, planes_.count, grain(planes_), [&](int64_t begin, int64_t end) {
       std::vector<T> joined(planes_.width().in);
@@ -188,6 +222,10 @@ class PlainKernel final : public Kernel {
         if constexpr (work == Work::kMax) max_map(planes_, a + i * in, to + i * out, joined);
         if constexpr (work == Work::kAverage) {
           average_map(planes_, a + i * in, to + i * out, joined);
+        }
+        if constexpr (work == Work::kLp) lp_map(planes_, norm_, a + i * in, to + i * out, joined);
+        if constexpr (work == Work::kLpGrad) {
+          lp_map_grad(planes_, norm_, a + i * in, b + i * out, c + i * out, to + i * in, joined);
         }
         if constexpr (work == Work::kMaxGrad) {
           max_map_grad(planes_, a + i * in, b + i * out, to + i * in);
@@ -201,6 +239,7 @@ class PlainKernel final : public Kernel {
 
  private:
   Planes planes_;
+  LpNorm norm_;  // LpPool only
 };
 
 template <Work work>
@@ -214,10 +253,11 @@ void add_plain(KernelRegistry& kernels, const char* domain, const char* op,
   kernel.declines = {unless_float(), beyond_axes(3), finding_indices()};
   kernel.create = [decode](const KernelRequest& request) -> std::unique_ptr<Kernel> {
     const PoolGeometry g = decode(request);
+    const LpNorm norm = LpNorm::of(*request.node);
     if (request.out[0].dtype == DType::kFloat32) {
-      return std::make_unique<PlainKernel<float, work>>(g);
+      return std::make_unique<PlainKernel<float, work>>(g, norm);
     }
-    return std::make_unique<PlainKernel<double, work>>(g);
+    return std::make_unique<PlainKernel<double, work>>(g, norm);
   };
   kernels.add(std::move(kernel));
 }
@@ -229,8 +269,11 @@ void register_pool_plain(KernelRegistry& kernels) {
   add_plain<Work::kMax>(kernels, "", "GlobalMaxPool", PoolGeometry::forward);
   add_plain<Work::kAverage>(kernels, "", "AveragePool", PoolGeometry::forward);
   add_plain<Work::kAverage>(kernels, "", "GlobalAveragePool", PoolGeometry::forward);
+  add_plain<Work::kLp>(kernels, "", "LpPool", PoolGeometry::forward);
+  add_plain<Work::kLp>(kernels, "", "GlobalLpPool", PoolGeometry::forward);
   add_plain<Work::kMaxGrad>(kernels, kDomain, "MaxPoolGrad", PoolGeometry::max_grad);
   add_plain<Work::kAverageGrad>(kernels, kDomain, "AveragePoolGrad", PoolGeometry::avg_grad);
+  add_plain<Work::kLpGrad>(kernels, kDomain, "LpPoolGrad", PoolGeometry::lp_grad);
 }
 
 }  // namespace sardonyx::ops::pool

@@ -413,5 +413,83 @@ TEST(Pool, unknown_sizes_pass_through) {
   EXPECT_EQ(b.op("GlobalAveragePool", {in})->type.str(), "float[N,3,1,1]");
 }
 
+// --- LpPool
+
+TEST(LpPool, norms_of_windows) {
+  OpCase c = pool_case("LpPool", given(doubles({1, 1, 4}, {3, -4, 0, 0})),
+                       {{"kernel_shape", Ints{2}}, {"strides", Ints{2}}});
+  c.expected = {doubles({1, 1, 2}, {5, 0})};
+  c.dy = {doubles({1, 1, 2}, {10, 7})};
+  c.expected_gradients = {doubles({1, 1, 4}, {6, -8, 0, 0})};
+  c.numeric = Numeric::kSkip;
+  c.must_run = {"pool.ref", "pool.plain"};
+  check_op(c);
+  c.attributes["p"] = int64_t{1};
+  c.expected = {doubles({1, 1, 2}, {7, 0})};
+  c.expected_gradients = {doubles({1, 1, 4}, {10, -10, 0, 0})};
+  check_op(c);
+}
+
+// Numbers of ONNX Runtime.
+TEST(LpPool, window_attributes_and_orders) {
+  const OpInput x =
+      given(doubles({1, 1, 5, 6}, {0,   -2.25, 1.25, -1,   2.5,   0.25, -2,   1.5, -0.75, 2.75,
+                                   0.5, -1.75, 1.75, -0.5, -2.75, 0.75, -1.5, 2,   -0.25, -2.5,
+                                   1,   -1.25, 2.25, 0,    -2.25, 1.25, -1,   2.5, 0.25,  -2}));
+  OpCase c = pool_case("LpPool", x,
+                       {{"kernel_shape", Ints{2, 3}},
+                        {"strides", Ints{2, 2}},
+                        {"pads", Ints{0, 1, 1, 0}},
+                        {"p", int64_t{3}}});
+  c.must_run = {"pool.ref", "pool.plain"};
+  c.expected = {doubles({1, 1, 3, 3}, {2.83417416, 3.38939905, 3.50127506, 2.76438761, 3.41772413,
+                                       2.92949009, 2.37187958, 2.64850402, 2.87002921})};
+  check_op(c);
+  c.attributes = {{"kernel_shape", Ints{2, 2}}, {"dilations", Ints{2, 3}}};
+  c.expected = {doubles({1, 1, 3, 3}, {2.15058136, 3.71651721, 3.63145971, 3.63145971, 3.71651721,
+                                       2.15058136, 3.86490631, 2.03100967, 4.06970501})};
+  check_op(c);
+  c.attributes = {{"kernel_shape", Ints{2, 2}},
+                  {"strides", Ints{2, 4}},
+                  {"p", int64_t{1}},
+                  {"ceil_mode", int64_t{1}}};
+  c.expected = {doubles({1, 1, 3, 2}, {5.75, 5, 5, 5.75, 3.5, 2.25})};
+  c.numeric = Numeric::kSkip;  // |0|
+  check_op(c);
+  c = pool_case("GlobalLpPool", x, {{"p", 3.0}});
+  c.expected = {doubles({1, 1, 1, 1}, {5.58394003})};
+  check_op(c);
+}
+
+TEST(LpPool, every_rank_agrees_on_all_kernels) {
+  for (const Ints& shape : {Ints{2, 3, 7}, Ints{2, 3, 5, 6}, Ints{1, 2, 4, 3, 5}}) {
+    const size_t axes = shape.size() - 2;
+    OpCase c = pool_case("LpPool", distinct(shape),
+                         {{"kernel_shape", Ints(axes, 3)},
+                          {"auto_pad", std::string("SAME_UPPER")},
+                          {"strides", Ints(axes, 2)}});
+    check_op(c);
+    c = pool_case("GlobalLpPool", distinct(shape), {});
+    check_op(c);
+  }
+}
+
+TEST(LpPool, p5_rejects_an_order_below_one) {
+  OpCase c = pool_case("LpPool", random({1, 1, 4}), {{"kernel_shape", Ints{2}}, {"p", int64_t{0}}});
+  EXPECT_EQ(infer_error(c).substr(0, 3), "P5:");
+  c.attributes["p"] = 0.5;
+  EXPECT_EQ(infer_error(c).substr(0, 3), "P5:");
+}
+
+TEST(LpPool, its_gradient_operator_works_per_row_on_all_kernels) {
+  OpCase c = pool_case("LpPoolGrad", random({2, 1, 4}), {{"kernel_shape", Ints{2}}, {"p", 3.0}});
+  c.domain = "sardonyx";
+  c.inputs = {given(doubles({1, 1, 3}, {1, -2, 0})), given(doubles({1, 1, 2}, {2, 4})),
+              given(doubles({1, 1, 2}, {4, 16}))};
+  c.expected = {doubles({1, 1, 3}, {1, -4 * (1 + 1.0), 0})};
+  c.must_run = {"pool.ref", "pool.plain"};
+  check_op(c);
+}
+
 }  // namespace
 }  // namespace sardonyx::test
