@@ -3,6 +3,10 @@
 //
 // The loss is a sum and a weight, never a mean: the mean is taken once per step, over the whole
 // global batch, so any cut into micro-batches and replicas gives the same step.
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
 #include "graph/names.h"
 #include "graph/support/error.h"
 #include "ops/core/op_builder.h"
@@ -25,12 +29,18 @@ std::string list_outputs(const Graph& graph) {
   return text;
 }
 
+constexpr std::string_view kKinds[] = {"cross_entropy",  "nll", "mse", "l1", "smooth_l1",
+                                       "bce_with_logits"};
+
 class LossAppender {
  public:
   LossAppender(Graph& graph, PassContext& context)
       : graph_(graph), context_(context), options_(context.options.loss), b_(graph) {}
 
   void run() {
+    if (std::ranges::find(kKinds, options_.kind) == std::end(kKinds)) {
+      throw Error("there is no loss '{}'; known: {}", options_.kind, fmt::join(kKinds, ", "));
+    }
     if (!options_.loss_output.empty()) {
       take_loss_of_file();
     } else {
@@ -39,17 +49,15 @@ class LossAppender {
         cross_entropy(bypass_softmax(scores));
       } else if (options_.kind == "nll") {
         class_loss("NllLoss", scores);
-      } else if (options_.kind == "mse") {
-        mse(scores);
       } else {
-        throw Error("there is no loss '{}'; known: cross_entropy, nll, mse", options_.kind);
+        target_loss(scores);
       }
     }
     publish();
   }
 
  private:
-  bool takes_classes() const { return options_.kind != "mse"; }
+  bool takes_classes() const { return passes::takes_classes(options_.kind); }
 
   // --- a loss that the file computes itself
   // ---------------------------------------------------------------
@@ -227,7 +235,8 @@ class LossAppender {
     const std::vector<std::string> outputs =
         op == "CrossEntropyLoss" ? std::vector<std::string>{"loss_sum", "loss_weight", "log_prob"}
                                  : std::vector<std::string>{"loss_sum", "loss_weight"};
-    Node* node = b_.node(ops::kDomain, op, {scores, labels}, outputs, attributes);
+    Node* node = b_.node(ops::kDomain, op, {scores, labels, class_weights(scores->type)}, outputs,
+                         attributes);
     sum_ = node->output(0);
     weight_ = node->output(1);
     graph::Attributes count;
@@ -240,22 +249,52 @@ class LossAppender {
     }
   }
 
-  void mse(Value* scores) {
+  // nullptr: all 1.
+  Value* class_weights(const TensorType& scores) {
+    const auto count = static_cast<int64_t>(options_.class_weights.size());
+    if (count == 0) return nullptr;
+    if (scores.dims[1].known() && scores.dims[1].value != count) {
+      throw Error("--class-weights has {} numbers, but '{}' of type {} has {} classes", count,
+                  context_.logits, scores.str(), scores.dims[1].value);
+    }
+    const auto weights = graph::Tensor::of<double>({count}, options_.class_weights);
+    return b_.constant(weights.cast(scores.dtype), "class_weights");
+  }
+
+  void target_loss(Value* scores) {
     context_.logits = scores->name;
-    Value* labels = labels_input(mse_labels(scores->type));
+    Value* labels = labels_input(targets_of(scores->type));
     Value* target = labels->type.same_storage(scores->type)
                         ? labels
                         : b_.op("Reshape", {labels, b_.ints(scores->type.shape())});
-    Value* difference = b_.op("Sub", {scores, target});
-    Value* square = b_.op("Mul", {difference, difference});
+    Value* losses = element_losses(scores, target);
     std::vector<int64_t> axes(scores->type.rank());
     for (size_t i = 0; i < axes.size(); ++i) axes[i] = static_cast<int64_t>(i);
-    sum_ = b_.op("ReduceSum", {square, b_.ints(axes)}, {{"keepdims", int64_t{0}}}, "loss_sum");
+    sum_ = b_.op("ReduceSum", {losses, b_.ints(axes)}, {{"keepdims", int64_t{0}}}, "loss_sum");
     weight_ = b_.scalar(scores->type.dtype, static_cast<double>(scores->type.numel()));
   }
 
+  // The loss of each element, written so that nothing overflows and the gradient is the derivative
+  // at every point where there is one, and 0 where |x - t| has a kink.
+  Value* element_losses(Value* x, Value* target) {
+    const auto number = [&](double value) { return b_.scalar(x->type.dtype, value); };
+    if (options_.kind == "bce_with_logits") {
+      // (1 - t) x + log(1 + exp(-x))
+      Value* rest = b_.op("Mul", {b_.op("Sub", {number(1), target}), x});
+      return b_.op("Add", {rest, b_.op("Softplus", {b_.op("Neg", {x})})});
+    }
+    Value* difference = b_.op("Sub", {x, target});
+    if (options_.kind == "mse") return b_.op("Mul", {difference, difference});
+    if (options_.kind == "l1") return b_.op("Abs", {difference});
+    CHECK(options_.kind == "smooth_l1");
+    // c (d - c / 2) with c = clip(d, -1, 1): d^2 / 2, or |d| - 1/2 from 1 on
+    Value* clipped = b_.op("Clip", {difference, number(-1), number(1)});
+    Value* half = b_.op("Mul", {clipped, number(0.5)});
+    return b_.op("Mul", {clipped, b_.op("Sub", {difference, half})});
+  }
+
   // Targets of a one-column output may come without the column.
-  TensorType mse_labels(TensorType expected) const {
+  TensorType targets_of(TensorType expected) const {
     const TensorType& given = options_.labels;
     const bool drops_column = given.dtype != graph::DType::kUndefined && expected.rank() == 2 &&
                               given.rank() == 1 && expected.dims[1].value == 1;

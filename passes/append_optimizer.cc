@@ -2,7 +2,8 @@
 // the true weight of the whole step, through the scalar `grad_scale`; a step whose loss or gradient
 // is not finite has a NaN scale and changes nothing.
 //
-// Slots are states named after the parameter: "momentum/w", "adam/m/w", "adam/v/w", "ema/w".
+// Slots are states named after the parameter: "momentum/w", "adam/m/w", "adam/v/w", "ema/w". Which
+// a kind of optimizer has, and what its operator is called, stands in rule_of().
 // "optimizer/step" counts the updates that were really taken.
 #include <algorithm>
 #include <map>
@@ -22,10 +23,53 @@ using graph::Graph;
 using graph::Node;
 using graph::Value;
 
+// What an update is made of.
+struct UpdateRule {
+  const char* op;
+  std::vector<std::string> slots;  // prefixes of the states, in the order of the inputs; "": none
+  bool reads_step = false;
+  graph::Attributes attributes = {};
+};
+
+UpdateRule rule_of(const OptimizerOptions& o) {
+  const std::string momentum = o.momentum != 0.0 ? "momentum/" : "";
+  const graph::Attributes betas = {{"beta1", o.beta1}, {"beta2", o.beta2}};
+  const graph::Attributes moments = {{"beta1", o.beta1}, {"beta2", o.beta2}, {"eps", o.eps}};
+  if (o.kind == "sgd") {
+    return {"SGD",
+            {momentum},
+            o.momentum != 0.0,
+            {{"momentum", o.momentum},
+             {"dampening", o.dampening},
+             {"nesterov", int64_t{o.nesterov ? 1 : 0}}}};
+  }
+  if (o.kind == "adam") return {"Adam", {"adam/m/", "adam/v/"}, true, moments};
+  if (o.kind == "adamw") return {"AdamW", {"adam/m/", "adam/v/"}, true, moments};
+  if (o.kind == "adagrad") return {"Adagrad", {"adagrad/h/"}, false, {{"eps", o.eps}}};
+  if (o.kind == "rmsprop") {
+    return {"RMSprop",
+            {"rmsprop/v/", o.centered ? "rmsprop/mean/" : "", momentum},
+            false,
+            {{"alpha", o.alpha}, {"eps", o.eps}, {"momentum", o.momentum}}};
+  }
+  if (o.kind == "lion") return {"Lion", {"lion/m/"}, false, betas};
+  if (o.kind == "lamb") return {"LAMB", {"lamb/m/", "lamb/v/"}, true, moments};
+  if (o.kind == "lars") {
+    return {"LARS", {momentum}, false, {{"momentum", o.momentum}, {"trust", o.trust}}};
+  }
+  throw Error(
+      "there is no optimizer '{}'; known: sgd, adam, adamw, adagrad, rmsprop, lion, lamb, lars",
+      o.kind);
+}
+
 class OptimizerAppender {
  public:
   OptimizerAppender(Graph& graph, PassContext& context)
-      : graph_(graph), context_(context), options_(context.options.optimizer), b_(graph) {}
+      : graph_(graph),
+        context_(context),
+        options_(context.options.optimizer),
+        rule_(rule_of(options_)),
+        b_(graph) {}
 
   void run() {
     check_options();
@@ -34,7 +78,9 @@ class OptimizerAppender {
     // In double whatever the compute type: what follows from it is rounded once, as in PyTorch.
     lr_ = graph_.add_input(context_.learning_rate, {graph::DType::kFloat64, {}});
     append_scale();
-    if (!is_sgd() || options_.momentum != 0.0) {
+    const bool remembers =
+        std::ranges::any_of(rule_.slots, [](const std::string& prefix) { return !prefix.empty(); });
+    if (remembers) {
       step_ = graph_.add_state("optimizer/step", graph::TensorType(graph::DType::kInt64, {}),
                                graph::StateRole::kCounter);
     }
@@ -51,12 +97,7 @@ class OptimizerAppender {
   }
 
  private:
-  bool is_sgd() const { return options_.kind == "sgd"; }
-
   void check_options() const {
-    if (!is_sgd() && options_.kind != "adam" && options_.kind != "adamw") {
-      throw Error("there is no optimizer '{}'; known: sgd, adam, adamw", options_.kind);
-    }
     if (options_.clip_norm != 0.0 && options_.clip_value != 0.0) {
       throw Error("--clip-norm {} and --clip-value {}: give one of them", options_.clip_norm,
                   options_.clip_value);
@@ -122,19 +163,18 @@ class OptimizerAppender {
   Value* update(Value* w, Value* g) {
     CHECK(w != nullptr && g != nullptr);
     std::vector<Value*> inputs{w, g, lr_, scale_}, slots;
-    if (!is_sgd()) {
-      slots = {slot("adam/m/", w), slot("adam/v/", w)};
-    } else if (step_ != nullptr) {
-      slots = {slot("momentum/", w)};
+    std::vector<std::string> outputs{w->name + "'"};
+    for (const std::string& prefix : rule_.slots) {
+      slots.push_back(prefix.empty() ? nullptr : slot(prefix, w));
+      outputs.push_back(prefix.empty() ? "" : slots.back()->name + "'");
     }
     inputs.insert(inputs.end(), slots.begin(), slots.end());
-    if (step_ != nullptr) inputs.push_back(step_);
-    std::vector<std::string> outputs{w->name + "'"};
-    for (const Value* slot : slots) outputs.push_back(slot->name + "'");
-    const char* op = is_sgd() ? "SGD" : options_.kind == "adam" ? "Adam" : "AdamW";
-    Node* node = b_.node(ops::kDomain, op, inputs, outputs, attributes_for(w->name));
+    if (rule_.reads_step) inputs.push_back(step_);
+    while (inputs.back() == nullptr) inputs.pop_back();
+    while (outputs.back().empty()) outputs.pop_back();
+    Node* node = b_.node(ops::kDomain, rule_.op, inputs, outputs, attributes_for(w->name));
     for (size_t i = 0; i < slots.size(); ++i) {
-      graph_.bind(slots[i], node->output(static_cast<int>(i) + 1));
+      if (slots[i] != nullptr) graph_.bind(slots[i], node->output(static_cast<int>(i) + 1));
     }
     return node->output(0);
   }
@@ -164,15 +204,7 @@ class OptimizerAppender {
                                                       : default_weight_decay(parameter)}};
     if (grouped && group->lr_factor != 1.0) attributes["lr_factor"] = group->lr_factor;
     if (options_.clip_value != 0.0) attributes["clip_value"] = options_.clip_value;
-    if (is_sgd()) {
-      attributes["momentum"] = options_.momentum;
-      attributes["dampening"] = options_.dampening;
-      attributes["nesterov"] = int64_t{options_.nesterov ? 1 : 0};
-    } else {
-      attributes["beta1"] = options_.beta1;
-      attributes["beta2"] = options_.beta2;
-      attributes["eps"] = options_.eps;
-    }
+    attributes.insert(rule_.attributes.begin(), rule_.attributes.end());
     return attributes;
   }
 
@@ -192,6 +224,7 @@ class OptimizerAppender {
   Graph& graph_;
   PassContext& context_;
   const OptimizerOptions& options_;
+  UpdateRule rule_;
   ops::OpBuilder b_;
   std::map<std::string, ParameterPart> parts_;
   Value* lr_ = nullptr;

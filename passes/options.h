@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "graph/init.h"
@@ -39,14 +40,21 @@ constexpr bool ends_step(MicroBatch m) {
 }
 
 struct LossOptions {
-  std::string kind = "cross_entropy";  // cross_entropy | nll | mse | none (evaluation only)
-  std::string output;                  // graph output the loss reads; "": the only one that fits
-  std::string loss_output;             // scalar output that already is the loss; "": attach one
-  bool mean = true;                    // false: --reduction sum, no division at all
+  // cross_entropy | nll | mse | l1 | smooth_l1 | bce_with_logits | none (evaluation only)
+  std::string kind = "cross_entropy";
+  std::string output;       // graph output the loss reads; "": the only one that fits
+  std::string loss_output;  // scalar output that already is the loss; "": attach one
+  bool mean = true;         // false: --reduction sum, no division at all
   double label_smoothing = 0.0;
   std::optional<int64_t> ignore_index;
+  std::vector<double> class_weights;  // one per class; empty: all 1
   graph::TensorType labels;  // type of the labels, batch axis first; undefined: int64 class numbers
 };
+
+// Losses of class numbers; all others take targets like the output that they read.
+inline bool takes_classes(std::string_view loss) {
+  return loss == "cross_entropy" || loss == "nll";
+}
 
 // Other numbers for the parameters whose name a glob matches; the first group that matches counts.
 struct OptimizerGroup {
@@ -56,12 +64,17 @@ struct OptimizerGroup {
 };
 
 struct OptimizerOptions {
-  std::string kind = "sgd";  // sgd | adam | adamw
-  double momentum = 0.0;     // this and the next two: sgd
-  double dampening = 0.0;
+  // sgd | adam | adamw | adagrad | rmsprop | lion | lamb | lars
+  std::string kind = "sgd";
+  double momentum = 0.0;   // sgd, rmsprop, lars
+  double dampening = 0.0;  // this and the next: sgd
   bool nesterov = false;
+  double alpha = 0.99;    // rmsprop: share that the mean of squares keeps
+  bool centered = false;  // rmsprop
+  double trust = 0.001;   // lars
   double weight_decay = 0.0;
-  double beta1 = 0.9, beta2 = 0.999, eps = 1e-8;  // adam, adamw
+  double beta1 = 0.9, beta2 = 0.999;  // adam, adamw, lion, lamb
+  double eps = 1e-8;                  // adam, adamw, adagrad, rmsprop, lamb
   // Of the true gradient, after the all-reduce; 0: no clipping.
   double clip_norm = 0.0, clip_value = 0.0;
   std::vector<OptimizerGroup> groups;

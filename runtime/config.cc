@@ -66,16 +66,34 @@ passes::ReduceOptions reduce_options(const Flags& flags) {
   return options;
 }
 
+std::vector<double> class_weights_of(const Flags& flags) {
+  std::vector<double> weights;
+  for (const std::string& text : flags.class_weights) {
+    const auto weight = parse_number(text);
+    if (!weight || *weight < 0) {
+      throw UsageError("--class-weights '{}': expected a number of at least 0 per class, as 1,0.5",
+                       text);
+    }
+    weights.push_back(*weight);
+  }
+  return weights;
+}
+
 passes::LossOptions loss_options(const Flags& flags) {
-  check_choice("--loss", flags.loss, {"cross_entropy", "nll", "mse"},
-               {"l1", "smooth_l1", "bce_with_logits"});
+  check_choice("--loss", flags.loss,
+               {"cross_entropy", "nll", "mse", "l1", "smooth_l1", "bce_with_logits"});
   check_choice("--reduction", flags.reduction, {"mean", "sum"});
   check_range("--label-smoothing", flags.label_smoothing, 0.0, 1.0);
   if (flags.label_smoothing > 0 && flags.loss != "cross_entropy") {
     throw UsageError("--label-smoothing goes with --loss cross_entropy, not {}", flags.loss);
   }
-  if (flags.ignore_index && flags.loss == "mse") {
-    throw UsageError("--ignore-index goes with class labels, not --loss mse");
+  const bool classes = passes::takes_classes(flags.loss);
+  if (flags.ignore_index && !classes) {
+    throw UsageError("--ignore-index goes with class labels, not --loss {}", flags.loss);
+  }
+  if (!flags.class_weights.empty() && (!classes || !flags.loss_output.empty())) {
+    throw UsageError("--class-weights goes with --loss cross_entropy or nll, not {}",
+                     classes ? "--loss-output" : flags.loss);
   }
   passes::LossOptions loss;
   loss.kind = flags.loss;
@@ -84,6 +102,7 @@ passes::LossOptions loss_options(const Flags& flags) {
   loss.mean = flags.reduction == "mean";
   loss.label_smoothing = flags.label_smoothing;
   loss.ignore_index = flags.ignore_index;
+  loss.class_weights = class_weights_of(flags);
   return loss;
 }
 

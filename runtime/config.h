@@ -38,11 +38,13 @@ struct Flags {
   std::string loss = "cross_entropy", reduction = "mean", output, loss_output;
   double label_smoothing = 0;
   std::optional<int64_t> ignore_index;
+  std::vector<std::string> class_weights;
 
   std::string optimizer = "sgd";
   std::optional<double> lr, weight_decay;  // defaults: runtime/optimizer_flags.h
   double momentum = 0, dampening = 0;
-  bool nesterov = false;
+  bool nesterov = false, centered = false;
+  std::optional<double> alpha, trust;
   std::string betas;  // "A,B"
   std::optional<double> eps;
   double clip_norm = 0, clip_value = 0, ema = 0;  // 0: none

@@ -67,7 +67,7 @@ std::vector<int64_t> sizes(const TensorType& type, size_t first_axis) {
   return shape;
 }
 
-bool takes_classes(const Flags& flags) { return flags.loss != "mse"; }
+bool takes_classes(const Flags& flags) { return passes::takes_classes(flags.loss); }
 
 // Axes of one sample's labels: those of the scores behind the batch, without the classes.
 std::vector<int64_t> label_shape(const Flags& flags, const TensorType& scores) {
@@ -146,6 +146,7 @@ void check_labels(const Dataset& data, const Feed& feed, const Flags& flags,
     check_class_labels(data, label_shape(flags, scores), scores.dims[1].value, flags.ignore_index);
   } else if (const graph::Tensor* labels = data.labels()) {
     check_targets(*labels, data.size(), data.info().label.shape, data.info().name);
+    if (flags.loss == "bce_with_logits") check_shares(*labels, data.info().name);
   }
 }
 

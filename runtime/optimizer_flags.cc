@@ -21,19 +21,63 @@ void check_bound(const char* flag, double value) {
   throw UsageError("{} {}: expected a number above 0, or 0 for none", flag, value);
 }
 
-// Flags that only another optimizer reads would be ignored.
-void check_kind(const Flags& flags) {
-  check_choice("--optimizer", flags.optimizer, {"sgd", "adam", "adamw"}, {"adagrad", "rmsprop"});
-  const bool sgd = flags.optimizer == "sgd";
-  const auto refuse = [&](bool given, const char* flag, const char* kinds) {
-    if (!given) return;
-    throw UsageError("{} goes with --optimizer {}, not {}", flag, kinds, flags.optimizer);
+// What an optimizer takes beside --lr and --weight-decay, and its defaults: those of torch.optim or
+// of its paper.
+struct Kind {
+  std::string name;
+  double lr = 0.001, weight_decay = 0;
+  std::vector<std::string> flags;
+  double beta1 = 0.9, beta2 = 0.999, eps = 1e-8;
+};
+
+const std::vector<Kind>& kinds() {
+  static const std::vector<Kind> all = {
+      {.name = "sgd", .lr = 0.01, .flags = {"--momentum", "--dampening", "--nesterov"}},
+      {.name = "adam", .flags = {"--betas", "--eps"}},
+      {.name = "adamw", .weight_decay = 0.01, .flags = {"--betas", "--eps"}},
+      {.name = "adagrad", .lr = 0.01, .flags = {"--eps"}, .eps = 1e-10},
+      {.name = "rmsprop", .lr = 0.01, .flags = {"--momentum", "--alpha", "--centered", "--eps"}},
+      {.name = "lion", .lr = 0.0001, .flags = {"--betas"}, .beta2 = 0.99},
+      {.name = "lamb", .weight_decay = 0.01, .flags = {"--betas", "--eps"}, .eps = 1e-6},
+      {.name = "lars", .lr = 0.01, .flags = {"--momentum", "--trust"}},
   };
-  refuse(!sgd && flags.momentum != 0, "--momentum", "sgd");
-  refuse(!sgd && flags.dampening != 0, "--dampening", "sgd");
-  refuse(!sgd && flags.nesterov, "--nesterov", "sgd");
-  refuse(sgd && !flags.betas.empty(), "--betas", "adam or adamw");
-  refuse(sgd && flags.eps.has_value(), "--eps", "adam or adamw");
+  return all;
+}
+
+bool takes(const Kind& kind, const std::string& flag) {
+  return std::ranges::find(kind.flags, flag) != kind.flags.end();
+}
+
+const Kind& kind_of(const Flags& flags) {
+  std::vector<std::string> names;
+  for (const Kind& kind : kinds()) names.push_back(kind.name);
+  check_choice("--optimizer", flags.optimizer, names);
+  return *std::ranges::find_if(kinds(),
+                               [&](const Kind& kind) { return kind.name == flags.optimizer; });
+}
+
+// "adam, adamw or lion"
+std::string takers(const std::string& flag) {
+  std::vector<std::string> names;
+  for (const Kind& kind : kinds()) {
+    if (takes(kind, flag)) names.push_back(kind.name);
+  }
+  const std::string last = names.back();
+  names.pop_back();
+  return names.empty() ? last : join(names) + " or " + last;
+}
+
+// Flags that only another optimizer reads would be ignored.
+void check_kind(const Flags& flags, const Kind& kind) {
+  const std::pair<const char*, bool> given[] = {
+      {"--momentum", flags.momentum != 0}, {"--dampening", flags.dampening != 0},
+      {"--nesterov", flags.nesterov},      {"--betas", !flags.betas.empty()},
+      {"--eps", flags.eps.has_value()},    {"--alpha", flags.alpha.has_value()},
+      {"--centered", flags.centered},      {"--trust", flags.trust.has_value()}};
+  for (const auto& [flag, is_given] : given) {
+    if (!is_given || takes(kind, flag)) continue;
+    throw UsageError("{} goes with --optimizer {}, not {}", flag, takers(flag), kind.name);
+  }
 }
 
 void set_betas(passes::OptimizerOptions& options, const std::string& text) {
@@ -46,6 +90,20 @@ void set_betas(passes::OptimizerOptions& options, const std::string& text) {
   };
   options.beta1 = beta(0);
   options.beta2 = beta(1);
+}
+
+// Those of the kinds beside sgd.
+void set_numbers(passes::OptimizerOptions& options, const Flags& flags, const Kind& kind) {
+  options.beta1 = kind.beta1;
+  options.beta2 = kind.beta2;
+  if (!flags.betas.empty()) set_betas(options, flags.betas);
+  options.eps = flags.eps.value_or(kind.eps);
+  check_range("--eps", options.eps, 0.0, kAny);
+  options.alpha = flags.alpha.value_or(options.alpha);
+  check_share("--alpha", options.alpha);
+  options.centered = flags.centered;
+  options.trust = flags.trust.value_or(options.trust);
+  check_range("--trust", options.trust, 0.0, kAny);
 }
 
 // One of the values in GLOB:lr=X,wd=Y.
@@ -99,16 +157,15 @@ void set_no_decay(passes::OptimizerOptions& options, const std::vector<std::stri
 
 }  // namespace
 
-double learning_rate(const Flags& flags) {
-  return flags.lr.value_or(flags.optimizer == "sgd" ? 0.01 : 0.001);
-}
+double learning_rate(const Flags& flags) { return flags.lr.value_or(kind_of(flags).lr); }
 
 double weight_decay(const Flags& flags) {
-  return flags.weight_decay.value_or(flags.optimizer == "adamw" ? 0.01 : 0.0);
+  return flags.weight_decay.value_or(kind_of(flags).weight_decay);
 }
 
 passes::OptimizerOptions optimizer_options(const Flags& flags) {
-  check_kind(flags);
+  const Kind& kind = kind_of(flags);
+  check_kind(flags, kind);
   const double lr = learning_rate(flags);
   check_range("--lr", lr, 0.0, kAny);
   check_range("--momentum", flags.momentum, 0.0, 1.0);
@@ -130,9 +187,7 @@ passes::OptimizerOptions optimizer_options(const Flags& flags) {
   options.dampening = flags.dampening;
   options.nesterov = flags.nesterov;
   options.weight_decay = weight_decay(flags);
-  if (!flags.betas.empty()) set_betas(options, flags.betas);
-  options.eps = flags.eps.value_or(options.eps);
-  check_range("--eps", options.eps, 0.0, kAny);
+  set_numbers(options, flags, kind);
   options.clip_norm = flags.clip_norm;
   options.clip_value = flags.clip_value;
   for (const std::string& group : given(flags.groups)) {

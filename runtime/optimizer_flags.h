@@ -5,9 +5,9 @@
 
 namespace sardonyx::runtime {
 
-// --lr, or the default of the optimizer: 0.01 for sgd, 0.001 for adam and adamw.
+// --lr, or the default of the optimizer.
 double learning_rate(const Flags& flags);
-// --weight-decay, or the default of the optimizer: that of torch.optim, 0.01 for adamw and 0 else.
+// --weight-decay, or the default of the optimizer: 0.01 for adamw and lamb, else 0.
 double weight_decay(const Flags& flags);
 // Throws UsageError: values out of range, flags of another optimizer, contradictions.
 passes::OptimizerOptions optimizer_options(const Flags& flags);

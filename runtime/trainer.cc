@@ -23,7 +23,7 @@ double seconds_between(Clock::time_point from, Clock::time_point to) {
 }
 
 bool counts_classes(const passes::LossOptions& loss) {
-  return loss.loss_output.empty() && loss.kind != "mse";
+  return loss.loss_output.empty() && passes::takes_classes(loss.kind);
 }
 
 // Steps in a row that --on-nan skip leaves out before it stops.

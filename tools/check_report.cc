@@ -171,7 +171,7 @@ void add_outputs(const Graph& imported, const Graph& graph, const runtime::Flags
       report.near_misses.push_back(
           fmt::format("output {} {} is one number: if it is the loss, --loss-output takes it", name,
                       type.str()));
-    } else if (flags.loss != "mse" && would_fit_flat(type)) {
+    } else if (passes::takes_classes(flags.loss) && would_fit_flat(type)) {
       report.near_misses.push_back(
           fmt::format("output {} {} has axes of size 1 behind its classes, so labels need them "
                       "too; a Flatten at the end of the network drops them",

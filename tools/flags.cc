@@ -154,12 +154,15 @@ void add_device_flags(CLI::App& app, Flags& flags) {
 
 void add_loss_flags(CLI::App& app, Flags& flags) {
   constexpr const char* kGroup = "Loss";
-  app.add_option("--loss", flags.loss, "cross_entropy, nll or mse")->group(kGroup);
+  app.add_option("--loss", flags.loss, "cross_entropy, nll, mse, l1, smooth_l1 or bce_with_logits")
+      ->group(kGroup);
   app.add_option("--reduction", flags.reduction, "mean or sum")->group(kGroup);
   add_real(app, "--label-smoothing", flags.label_smoothing, "0 to 1")->group(kGroup);
   add_whole(app, "--ignore-index", flags.ignore_index, INT64_MIN, INT64_MAX,
             "label that doesn't count")
       ->group(kGroup);
+  add_list(app, "--class-weights", flags.class_weights,
+           "what a label of each class counts, as 1,0.5: cross_entropy and nll", kGroup);
   app.add_option("--output", flags.output, "the output that the loss reads")->group(kGroup);
   app.add_option("--loss-output", flags.loss_output, "an output that already is the loss")
       ->group(kGroup);
@@ -167,16 +170,29 @@ void add_loss_flags(CLI::App& app, Flags& flags) {
 
 void add_optimizer_flags(CLI::App& app, Flags& flags) {
   constexpr const char* kGroup = "Optimizer and schedule";
-  app.add_option("--optimizer", flags.optimizer, "sgd (default), adam or adamw")->group(kGroup);
-  add_real(app, "--lr", flags.lr, "learning rate (default 0.01; adam and adamw 0.001)")
+  app.add_option("--optimizer", flags.optimizer,
+                 "sgd (default), adam, adamw, adagrad, rmsprop, lion, lamb or lars")
       ->group(kGroup);
-  add_real(app, "--momentum", flags.momentum, "of sgd, 0 to 1 (default 0)")->group(kGroup);
+  add_real(app, "--lr", flags.lr,
+           "learning rate (default 0.01; adam, adamw and lamb 0.001, lion 0.0001)")
+      ->group(kGroup);
+  add_real(app, "--momentum", flags.momentum, "of sgd, rmsprop and lars, 0 to 1 (default 0)")
+      ->group(kGroup);
   add_real(app, "--dampening", flags.dampening, "of the momentum (default 0)")->group(kGroup);
   app.add_flag("--nesterov", flags.nesterov, "Nesterov momentum")->group(kGroup);
-  app.add_option("--betas", flags.betas, "A,B of adam and adamw (default 0.9,0.999)")
+  add_real(app, "--alpha", flags.alpha, "share that rmsprop's mean of squares keeps (default 0.99)")
       ->group(kGroup);
-  add_real(app, "--eps", flags.eps, "of adam and adamw (default 1e-8)")->group(kGroup);
-  add_real(app, "--weight-decay", flags.weight_decay, "default 0; adamw 0.01")->group(kGroup);
+  app.add_flag("--centered", flags.centered, "rmsprop divides by the standard deviation")
+      ->group(kGroup);
+  add_real(app, "--trust", flags.trust, "coefficient of lars (default 0.001)")->group(kGroup);
+  app.add_option("--betas", flags.betas,
+                 "A,B of adam, adamw, lamb (default 0.9,0.999) and lion (0.9,0.99)")
+      ->group(kGroup);
+  add_real(app, "--eps", flags.eps,
+           "of adam, adamw and rmsprop (default 1e-8), adagrad (1e-10), lamb (1e-6)")
+      ->group(kGroup);
+  add_real(app, "--weight-decay", flags.weight_decay, "default 0; adamw and lamb 0.01")
+      ->group(kGroup);
   app.add_option("--group", flags.groups,
                  "'GLOB:lr=X,wd=Y': other numbers for the parameters whose name matches; the first "
                  "that matches counts")

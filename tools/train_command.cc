@@ -72,6 +72,9 @@ void add_optimizer(Words& words, const runtime::Flags& flags) {
   words.number("--momentum", flags.momentum);
   words.number("--dampening", flags.dampening);
   words.flag("--nesterov", flags.nesterov);
+  words.number("--alpha", flags.alpha);
+  words.flag("--centered", flags.centered);
+  words.number("--trust", flags.trust);
   words.number("--weight-decay", flags.weight_decay);
   words.word("--betas", flags.betas);
   words.number("--eps", flags.eps);
@@ -106,6 +109,7 @@ void add_loss(Words& words, const CheckReport& report, const runtime::Flags& fla
   words.word("--reduction", flags.reduction, "mean");
   words.number("--label-smoothing", flags.label_smoothing);
   words.number("--ignore-index", flags.ignore_index);
+  words.list("--class-weights", flags.class_weights);
   words.word("--output", flags.output);
   words.word("--loss-output", flags.loss_output);
 }

@@ -231,6 +231,7 @@ void register_optimizer_cpu(KernelRegistry& kernels) {
   KernelDef advance = make_kernel("Advance", Speed::kReference, {}, simple_kernel(run_advance));
   advance.declines = {};  // the counter is an integer
   kernels.add(std::move(advance));
+  optimizer::register_adaptive_cpu(kernels);
   optimizer::register_gradients_cpu(kernels);
 }
 

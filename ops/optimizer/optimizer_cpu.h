@@ -23,6 +23,8 @@ const Loops<T>& best_loops() {
 KernelDef make_kernel(const char* op, Speed speed, std::vector<std::pair<int, int>> in_place,
                       std::function<std::unique_ptr<Kernel>(const KernelRequest&)> create);
 
+// adaptive_cpu.cc
+void register_adaptive_cpu(KernelRegistry& kernels);
 // gradients_cpu.cc
 void register_gradients_cpu(KernelRegistry& kernels);
 

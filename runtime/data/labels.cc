@@ -139,6 +139,15 @@ void check_targets(const Tensor& targets, int64_t samples, const std::vector<int
   check_finite(targets, targets.dtype(), name);
 }
 
+void check_shares(const Tensor& targets, const std::string& name) {
+  for (int64_t i = 0; i < targets.numel(); ++i) {
+    const double value = targets.as_double(i);
+    if (value >= 0 && value <= 1) continue;
+    throw Error("{}: target {} at index {} is no probability: loss bce_with_logits expects 0 to 1",
+                name, value, index_text(i, targets.shape()));
+  }
+}
+
 void check_finite(const Tensor& values, DType to, const std::string& name) {
   if (!graph::is_floating(values.dtype())) return;
   double limit = largest(values.dtype());

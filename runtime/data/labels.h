@@ -40,6 +40,9 @@ void check_class_labels(const Dataset& dataset, const std::vector<int64_t>& samp
 void check_targets(const graph::Tensor& targets, int64_t samples,
                    const std::vector<int64_t>& sample_shape, const std::string& name);
 
+// Targets that are probabilities: 0 to 1.
+void check_shares(const graph::Tensor& targets, const std::string& name);
+
 // No NaN or infinity among the values, nor after conversion to `to` (1e39 is no float). Integers
 // pass.
 void check_finite(const graph::Tensor& values, graph::DType to, const std::string& name);

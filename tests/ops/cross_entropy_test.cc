@@ -194,6 +194,33 @@ TEST(CrossEntropy, nll_takes_log_probabilities_as_they_are) {
   check_op(c);
 }
 
+// Rank, reduction, class weights, labels that don't count, float and double: forward against the
+// plain kernel, gradients of the loss and of the log-probabilities against differences.
+TEST(CrossEntropy, every_form_of_the_standard_operators_has_its_gradient) {
+  for (const std::vector<int64_t>& shape :
+       {std::vector<int64_t>{3, 4}, {2, 4, 3}, {2, 4, 2, 3}, {2, 4, 1, 2, 2}, {1, 4, 2, 1, 1, 2}}) {
+    std::vector<int64_t> positions = shape;
+    positions.erase(positions.begin() + 1);
+    for (const char* reduction : {"none", "sum", "mean"}) {
+      for (const bool weighted : {false, true}) {
+        for (const bool ignores : {false, true}) {
+          std::vector<OpInput> in{random(shape),
+                                  labels(random_tensor(DType::kInt64, positions, 0, 3, 7))};
+          if (weighted) in.push_back(parameter(random({4}, 0.5, 2)));
+          Attributes attributes;
+          if (ignores) attributes["ignore_index"] = int64_t{2};
+          OpCase c = standard(reduction, in, attributes);
+          check_op(c);
+          c.op = "NegativeLogLikelihoodLoss";
+          c.num_outputs = 1;
+          c.must_run = {};
+          check_op(c);
+        }
+      }
+    }
+  }
+}
+
 TEST(CrossEntropy, own_nll_returns_sum_and_weight) {
   OpCase c{.claim = "own nll",
            .domain = ops::kDomain,

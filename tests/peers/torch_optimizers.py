@@ -1,12 +1,16 @@
 #!/usr/bin/env python3
 """Writes what PyTorch's optimizers make of 200 given gradients: the numbers of tests/runtime/optimizer_test.cc.
 
+Lion, LAMB and LARS, which PyTorch has not, are written down here as their papers define them.
+
 Needs torch. Two parameters a [4] and b [3]; the gradients are exact in single precision, one element never has
 any, one only tiny ones. One line per run, element type and step that is kept.
 
-Example: torch_optimizers.py > tests/runtime/torch_optimizers.jsonl
+Example: torch_optimizers.py > tests/runtime/torch_optimizers.jsonl       (names of runs: only these)
 """
 import json
+
+import sys
 
 import torch
 from torch.optim.swa_utils import get_ema_multi_avg_fn
@@ -25,7 +29,63 @@ RUNS = {
     "adamw_group": {"kind": "adamw", "weight_decay": 0.01, "group_lr_factor": 0.25, "group_weight_decay": 0.5},
     "adamw_clip_norm": {"kind": "adamw", "weight_decay": 0.01, "clip_norm": 2.5},
     "adamw_ema": {"kind": "adamw", "weight_decay": 0.01, "ema": 0.99},
+    "adagrad": {"kind": "adagrad", "eps": 1e-10},
+    "adagrad_decay": {"kind": "adagrad", "eps": 1e-3, "weight_decay": 0.1, "clip_norm": 2.5},
+    "rmsprop": {"kind": "rmsprop"},
+    "rmsprop_momentum": {"kind": "rmsprop", "momentum": 0.9, "alpha": 0.9},
+    "rmsprop_centered": {"kind": "rmsprop", "centered": True, "alpha": 0.3, "eps": 1e-3},
+    "rmsprop_centered_momentum": {"kind": "rmsprop", "centered": True, "momentum": 0.5, "eps": 1e-3,
+                                  "clip_value": 1.5, "group_lr_factor": 0.25, "group_weight_decay": 0.5},
+    "lion": {"kind": "lion", "betas": [0.9, 0.99]},
+    "lion_decay": {"kind": "lion", "betas": [0.95, 0.98], "weight_decay": 0.1, "group_lr_factor": 0.25,
+                   "group_weight_decay": 0.5},
+    "lamb": {"kind": "lamb", "eps": 1e-6, "weight_decay": 0.01},
+    "lamb_group": {"kind": "lamb", "betas": [0.8, 0.95], "eps": 1e-3, "clip_value": 1.5, "group_lr_factor": 0.25,
+                   "group_weight_decay": 0.5},
+    "lars": {"kind": "lars", "trust": 0.1, "momentum": 0.9, "weight_decay": 0.01},
+    "lars_plain": {"kind": "lars", "clip_norm": 2.5},
 }
+
+
+class Paper(torch.optim.Optimizer):
+    """One tensor at a time, memories begin as 0."""
+
+    def __init__(self, groups, run, lr, decay):
+        super().__init__(groups, {"lr": lr, "weight_decay": decay})
+        self.run = run
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            for w in group["params"]:
+                state = self.state[w]
+                state["t"] = state.get("t", 0) + 1
+                getattr(self, self.run["kind"])(w, w.grad, state, group["lr"], group["weight_decay"])
+
+    def lion(self, w, g, state, lr, decay):
+        beta1, beta2 = self.run["betas"]
+        m = state.setdefault("lion_m", torch.zeros_like(w))
+        w.mul_(1 - lr * decay).sub_(lr * torch.sign(m * beta1 + g * (1 - beta1)))
+        m.mul_(beta2).add_(g, alpha=1 - beta2)
+
+    def lamb(self, w, g, state, lr, decay):
+        beta1, beta2 = self.run.get("betas", (0.9, 0.999))
+        m, v = (state.setdefault("lamb_" + key, torch.zeros_like(w)) for key in "mv")
+        m.mul_(beta1).add_(g, alpha=1 - beta1)
+        v.mul_(beta2).addcmul_(g, g, value=1 - beta2)
+        r = m / (1 - beta1 ** state["t"]) / ((v / (1 - beta2 ** state["t"])).sqrt() + self.run["eps"]) + decay * w
+        norms = [x.double().norm().item() for x in (w, r)]
+        w.sub_(r, alpha=lr * (norms[0] / norms[1] if min(norms) > 0 else 1))
+
+    def lars(self, w, g, state, lr, decay):
+        norms = [x.double().norm().item() for x in (w, g)]
+        divisor = norms[1] + decay * norms[0]
+        local = lr * (self.run.get("trust", 0.001) * norms[0] / divisor if norms[0] > 0 and divisor > 0 else 1)
+        u = g + decay * w
+        if "momentum" in self.run:
+            u = state.setdefault("momentum_buffer", torch.zeros_like(w)).mul_(self.run["momentum"]).add_(u, alpha=local)
+            local = 1
+        w.sub_(u, alpha=local)
 
 
 def gradient(step, first, count):
@@ -46,12 +106,21 @@ def optimizer(run, a, b):
     if run["kind"] == "sgd":
         return torch.optim.SGD(groups, lr, run.get("momentum", 0.0), run.get("dampening", 0.0), decay,
                                run.get("nesterov", False), foreach=False)
+    if run["kind"] == "adagrad":
+        return torch.optim.Adagrad(groups, lr, weight_decay=decay, eps=run["eps"], foreach=False)
+    if run["kind"] == "rmsprop":
+        return torch.optim.RMSprop(groups, lr, run.get("alpha", 0.99), run.get("eps", 1e-8), decay,
+                                   run.get("momentum", 0), run.get("centered", False), foreach=False)
+    if run["kind"] in ("lion", "lamb", "lars"):
+        return Paper(groups, run, lr, decay)
     kind = torch.optim.Adam if run["kind"] == "adam" else torch.optim.AdamW
     return kind(groups, lr, tuple(run.get("betas", (0.9, 0.999))), run.get("eps", 1e-8), decay, foreach=False)
 
 
 def states(run, opt, parameters, averages):
-    slots = {"momentum_buffer": "momentum/", "exp_avg": "adam/m/", "exp_avg_sq": "adam/v/"}
+    slots = {"momentum_buffer": "momentum/", "exp_avg": "adam/m/", "exp_avg_sq": "adam/v/", "sum": "adagrad/h/",
+             "square_avg": "rmsprop/v/", "grad_avg": "rmsprop/mean/", "lion_m": "lion/m/", "lamb_m": "lamb/m/",
+             "lamb_v": "lamb/v/"}
     out = {}
     for name, p in parameters.items():
         out[name] = p.tolist()
@@ -64,6 +133,8 @@ def states(run, opt, parameters, averages):
 
 
 for name, run in RUNS.items():
+    if sys.argv[1:] and name not in sys.argv[1:]:
+        continue
     for dtype in (torch.float64, torch.float32):
         parameters = {"a": torch.tensor([1.0, -2.0, 0.5, 3.0], dtype=dtype, requires_grad=True),
                       "b": torch.tensor([0.25, -0.125, 1.5], dtype=dtype, requires_grad=True)}

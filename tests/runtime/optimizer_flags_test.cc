@@ -66,20 +66,70 @@ TEST(OptimizerFlags, everything_reaches_the_pipeline) {
 TEST(OptimizerFlags, flags_of_another_optimizer_are_refused) {
   Flags flags;
   flags.betas = "0.9,0.99";
-  EXPECT_EQ(refusal(flags), "--betas goes with --optimizer adam or adamw, not sgd");
+  EXPECT_EQ(refusal(flags), "--betas goes with --optimizer adam, adamw, lion or lamb, not sgd");
   flags = {};
   flags.eps = 1e-8;
-  EXPECT_EQ(refusal(flags), "--eps goes with --optimizer adam or adamw, not sgd");
+  EXPECT_EQ(refusal(flags),
+            "--eps goes with --optimizer adam, adamw, adagrad, rmsprop or lamb, not sgd");
   flags = adamw();
   flags.momentum = 0.9;
-  EXPECT_EQ(refusal(flags), "--momentum goes with --optimizer sgd, not adamw");
+  EXPECT_EQ(refusal(flags), "--momentum goes with --optimizer sgd, rmsprop or lars, not adamw");
   flags = adamw();
   flags.nesterov = true;
   EXPECT_EQ(refusal(flags), "--nesterov goes with --optimizer sgd, not adamw");
   flags.optimizer = "adan";
   EXPECT_EQ(
       refusal(flags),
-      "--optimizer 'adan' is not known (did you mean adam or adamw?); there is sgd, adam, adamw");
+      "--optimizer 'adan' is not known (did you mean adam or adamw?); there is sgd, adam, adamw, "
+      "adagrad, rmsprop, lion, lamb, lars");
+  flags = {};
+  flags.alpha = 0.9;
+  EXPECT_EQ(refusal(flags), "--alpha goes with --optimizer rmsprop, not sgd");
+  flags = {};
+  flags.centered = true;
+  EXPECT_EQ(refusal(flags), "--centered goes with --optimizer rmsprop, not sgd");
+  flags = adamw();
+  flags.trust = 0.1;
+  EXPECT_EQ(refusal(flags), "--trust goes with --optimizer lars, not adamw");
+}
+
+TEST(OptimizerFlags, each_optimizer_has_the_defaults_of_its_source) {
+  const auto options = [](const char* kind) {
+    Flags flags;
+    flags.optimizer = kind;
+    return optimizer_options(flags);
+  };
+  const auto rate = [](const char* kind) {
+    Flags flags;
+    flags.optimizer = kind;
+    return learning_rate(flags);
+  };
+  EXPECT_EQ(rate("adagrad"), 0.01);
+  EXPECT_EQ(options("adagrad").eps, 1e-10);
+  EXPECT_EQ(rate("rmsprop"), 0.01);
+  EXPECT_EQ(options("rmsprop").eps, 1e-8);
+  EXPECT_EQ(options("rmsprop").alpha, 0.99);
+  EXPECT_FALSE(options("rmsprop").centered);
+  EXPECT_EQ(rate("lion"), 1e-4);
+  EXPECT_EQ(options("lion").beta1, 0.9);
+  EXPECT_EQ(options("lion").beta2, 0.99);
+  EXPECT_EQ(options("lion").weight_decay, 0);
+  EXPECT_EQ(rate("lamb"), 0.001);
+  EXPECT_EQ(options("lamb").eps, 1e-6);
+  EXPECT_EQ(options("lamb").weight_decay, 0.01);
+  EXPECT_EQ(rate("lars"), 0.01);
+  EXPECT_EQ(options("lars").trust, 0.001);
+}
+
+TEST(OptimizerFlags, the_numbers_of_rmsprop_and_lars_have_their_ranges) {
+  Flags flags;
+  flags.optimizer = "rmsprop";
+  flags.alpha = 1;
+  EXPECT_EQ(refusal(flags), "--alpha 1: expected a number from 0 and below 1");
+  flags = {};
+  flags.optimizer = "lars";
+  flags.trust = -1;
+  EXPECT_EQ(refusal(flags).substr(0, 10), "--trust -1");
 }
 
 TEST(OptimizerFlags, betas_are_two_shares_below_one) {

@@ -83,6 +83,9 @@ passes::OptimizerOptions optimizer_of(const json& run) {
   options.dampening = run.value("dampening", 0.0);
   options.nesterov = run.value("nesterov", false);
   options.weight_decay = run.value("weight_decay", 0.0);
+  options.alpha = run.value("alpha", 0.99);
+  options.centered = run.value("centered", false);
+  options.trust = run.value("trust", 0.001);
   const auto betas = run.value("betas", std::vector<double>{0.9, 0.999});
   options.beta1 = betas.at(0);
   options.beta2 = betas.at(1);
@@ -143,7 +146,7 @@ double largest_difference(const PeerRun& run) {
 
 TEST(Optimizer, two_hundred_steps_in_double_are_those_of_pytorch) {
   const std::vector<PeerRun> runs = runs_of(DType::kFloat64);
-  EXPECT_EQ(runs.size(), 12u);
+  EXPECT_EQ(runs.size(), 24u);
   for (const PeerRun& run : runs) EXPECT_LE(largest_difference(run), 1e-14) << run.name;
 }
 
@@ -151,15 +154,16 @@ TEST(Optimizer, two_hundred_steps_in_float_are_those_of_pytorch_to_two_ulps) {
   // Processors without fused products and sums can't round as PyTorch's numbers were.
   const double ulps = ops::lanes::supported(ops::lanes::Isa::kAvx2) ? 2 : 16;
   const std::vector<PeerRun> runs = runs_of(DType::kFloat32);
-  EXPECT_EQ(runs.size(), 12u);
+  EXPECT_EQ(runs.size(), 24u);
   for (const PeerRun& run : runs) EXPECT_LE(largest_difference(run), ulps * 0x1p-23) << run.name;
 }
 
 TEST(Optimizer, a_step_that_is_not_finite_changes_no_state) {
-  for (const char* kind : {"sgd", "adam", "adamw"}) {
+  for (const char* kind : {"sgd", "adam", "adamw", "adagrad", "rmsprop", "lion", "lamb", "lars"}) {
     passes::OptimizerOptions options;
     options.kind = kind;
     options.momentum = 0.9;
+    options.centered = true;
     options.weight_decay = 0.1;
     options.ema = 0.5;
     const auto session = open(options, DType::kFloat32);

@@ -159,9 +159,14 @@ TEST_F(CliErrors, devices_that_are_not_there_say_what_to_do) {
 
 TEST_F(CliErrors, what_is_not_built_is_refused_by_name) {
   const std::pair<const char*, const char*> cases[] = {
-      {"--optimizer adagrad", "--optimizer adagrad: not built yet; there is sgd, adam, adamw"},
       {"--dtype f16", "--dtype f16: not built yet; there is f32, f64, tf32, bf16"},
-      {"--loss l1", "--loss l1: not built yet; there is cross_entropy, nll, mse"},
+      {"--loss l2",
+       "--loss 'l2' is not known (did you mean l1 or nll?); there is cross_entropy, nll, mse, l1, "
+       "smooth_l1, bce_with_logits"},
+      {"--loss l1 --class-weights 1,2",
+       "--class-weights goes with --loss cross_entropy or nll, not l1"},
+      {"--class-weights 1,x",
+       "--class-weights 'x': expected a number of at least 0 per class, as 1,0.5"},
       {"--init kaming",
        "--init 'kaming' is not known; known: normal:STD, kaiming, xavier, pytorch"},
       {"--reinit", "--reinit goes with --init kaiming, xavier, normal:STD or pytorch"},
@@ -492,7 +497,7 @@ TEST_F(CliErrors, unknown_names_have_near_names) {
   expect("ops BatchNormalisation", 1,
          "error: operator BatchNormalisation is not supported (did you mean BatchNormalization?); "
          "`sardonyx ops` lists what there is");
-  expect("ops Det", 1, "error: operator Det is not supported; `sardonyx ops`");
+  expect("ops Xyzzy", 1, "error: operator Xyzzy is not supported; `sardonyx ops`");
   expect("train lenet.onnx --data synthetic --freeze conv*.wieght*", 1,
          "error: --freeze 'conv*.wieght*' matches no tensor of the model; near names: conv");
   expect("opt lenet.onnx --passes infer_shape", 1,
