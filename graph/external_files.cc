@@ -94,8 +94,7 @@ std::string ExternalFiles::new_location(const std::string& location, const Targe
   return name;
 }
 
-std::vector<std::unique_ptr<AtomicFile>> ExternalFiles::write(const fs::path& path,
-                                                              Originals originals, FileEdit& edit) {
+ExternalFiles::Target ExternalFiles::target_at(const fs::path& path, Originals originals) const {
   Target target{path, originals, {}};
   std::error_code ignored;
   if (!places_.empty() && fs::exists(path, ignored)) {
@@ -105,51 +104,80 @@ std::vector<std::unique_ptr<AtomicFile>> ExternalFiles::write(const fs::path& pa
       // Not a whole model: nothing beside it counts as its own.
     }
   }
-  // By location, not by file: two links to one file become two files, each with its own edits.
-  std::map<std::string, std::vector<size_t>> by_location;
+  return target;
+}
+
+std::map<std::string, std::vector<size_t>> ExternalFiles::by_location() const {
+  std::map<std::string, std::vector<size_t>> tensors;
   for (const auto& [tensor, place] : places_) {
-    by_location[fs::path(place.range.location).lexically_normal().string()].push_back(tensor);
+    tensors[fs::path(place.range.location).lexically_normal().string()].push_back(tensor);
   }
+  return tensors;
+}
+
+bool ExternalFiles::is_changed(const std::vector<size_t>& tensors) const {
+  return std::any_of(tensors.begin(), tensors.end(),
+                     [&](size_t tensor) { return values_.contains(tensor); });
+}
+
+std::vector<std::unique_ptr<AtomicFile>> ExternalFiles::write(const fs::path& path,
+                                                              Originals originals,
+                                                              const Edits& edits) {
+  const Target target = target_at(path, originals);
   std::vector<std::unique_ptr<AtomicFile>> written;
-  for (const auto& [location, tensors] : by_location) {
-    auto file = write_one(location, tensors, target, edit);
+  for (const auto& [location, tensors] : by_location()) {
+    auto file = write_one(location, tensors, target, edits);
     if (file != nullptr) written.push_back(std::move(file));
   }
   return written;
 }
 
+void ExternalFiles::check(const fs::path& path, Originals originals) const {
+  const Target target = target_at(path, originals);
+  for (const auto& [location, tensors] : by_location()) fate(location, tensors, target);
+}
+
+ExternalFiles::Fate ExternalFiles::fate(const std::string& location,
+                                        const std::vector<size_t>& tensors,
+                                        const Target& target) const {
+  const fs::path path = folder_of(target.path) / location;
+  std::error_code problem;
+  if (!is_changed(tensors) && fs::exists(path, problem)) {
+    const auto source = support::MappedFile::open(places_.at(tensors.front()).range.file);
+    const auto there = support::MappedFile::open(path);
+    if (std::ranges::equal(there->bytes(), source->bytes())) return Fate::kIsThere;
+  }
+  if (may_write(path, target)) return Fate::kKeepsName;
+  if (is_changed(tensors)) return Fate::kGetsName;
+  throw Error(
+      "{}: a different file of this name is already there, and the model needs its data "
+      "file under it; choose another folder",
+      support::escaped(path.string()));
+}
+
 std::unique_ptr<AtomicFile> ExternalFiles::write_one(const std::string& location,
                                                      const std::vector<size_t>& tensors,
-                                                     const Target& target, FileEdit& edit) {
-  const bool changed = std::any_of(tensors.begin(), tensors.end(),
-                                   [&](size_t tensor) { return values_.contains(tensor); });
+                                                     const Target& target, const Edits& edits) {
   for (size_t tensor : tensors) {
     make_folders(folder_of(target.path), places_.at(tensor).range.location);
   }
-  const auto source = support::MappedFile::open(places_.at(tensors.front()).range.file);
+  const Fate what = fate(location, tensors, target);
+  if (what == Fate::kIsThere) return nullptr;
   fs::path path = folder_of(target.path) / location;
-  std::error_code problem;
-  if (!changed && fs::exists(path, problem)) {
-    const auto there = support::MappedFile::open(path);
-    if (std::ranges::equal(there->bytes(), source->bytes())) return nullptr;
-  }
-  if (!may_write(path, target)) {
-    if (!changed) {
-      throw Error(
-          "{}: a different file of this name is already there, and the model needs its data "
-          "file under it; choose another folder",
-          support::escaped(path.string()));
-    }
+  if (what == Fate::kGetsName) {
     const std::string renamed = new_location(location, target);
-    for (size_t tensor : tensors) edit.tensor(tensor).external_entries["location"] = renamed;
+    for (FileEdit* edit : edits) {
+      for (size_t tensor : tensors) edit->tensor(tensor).external_entries["location"] = renamed;
+    }
     path = folder_of(target.path) / renamed;
   }
-  const wire::Rope content = new_content(tensors, source->bytes(), edit);
+  const auto source = support::MappedFile::open(places_.at(tensors.front()).range.file);
+  const wire::Rope content = new_content(tensors, source->bytes(), edits);
   return std::make_unique<AtomicFile>(path, content.pieces());
 }
 
 wire::Rope ExternalFiles::new_content(const std::vector<size_t>& tensors,
-                                      std::span<const std::byte> old, FileEdit& edit) const {
+                                      std::span<const std::byte> old, const Edits& edits) const {
   std::vector<size_t> changed;
   std::copy_if(tensors.begin(), tensors.end(), std::back_inserter(changed),
                [&](size_t tensor) { return values_.contains(tensor); });
@@ -167,7 +195,8 @@ wire::Rope ExternalFiles::new_content(const std::vector<size_t>& tensors,
     });
     if (shared) {
       // Bytes that another tensor reads too stay; the new ones go behind the old end.
-      edit.tensor(tensor).external_entries["offset"] = std::to_string(old.size() + behind.size());
+      const std::string offset = std::to_string(old.size() + behind.size());
+      for (FileEdit* edit : edits) edit->tensor(tensor).external_entries["offset"] = offset;
       behind.add_view(new_bytes);
       continue;
     }
@@ -181,7 +210,7 @@ wire::Rope ExternalFiles::new_content(const std::vector<size_t>& tensors,
   for (size_t tensor : tensors) {
     if (changed.empty() || places_.at(tensor).message.external_entry("checksum") == nullptr)
       continue;
-    edit.tensor(tensor).drop_checksum = true;
+    for (FileEdit* edit : edits) edit->tensor(tensor).drop_checksum = true;
   }
   return content;
 }

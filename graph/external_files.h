@@ -28,11 +28,14 @@ class ExternalFiles {
   void set(size_t tensor, Tensor value) { values_[tensor] = std::move(value); }
 
   // Writes what the model saved at `target` needs beside it as temporary files, and notes changed
-  // locations and offsets in `edit`. Files that are there stay, except those of a model that
+  // locations and offsets in all `edits`. Files that are there stay, except those of a model that
   // `target` replaces and, if `originals` says so, the model's own: a changed copy then gets a name
   // made from `target`'s.
   std::vector<std::unique_ptr<support::AtomicFile>> write(const std::filesystem::path& target,
-                                                          Originals originals, FileEdit& edit);
+                                                          Originals originals,
+                                                          const std::vector<FileEdit*>& edits);
+  // Throws what write() would throw about the files that are there, and writes nothing.
+  void check(const std::filesystem::path& target, Originals originals) const;
 
  private:
   struct Place {
@@ -45,11 +48,19 @@ class ExternalFiles {
     Originals originals = Originals::kKeep;
     std::vector<std::filesystem::path> replaced;  // data files of the model that is there now
   };
+  using Edits = std::vector<FileEdit*>;
+  enum class Fate : uint8_t { kIsThere, kKeepsName, kGetsName };
+  Fate fate(const std::string& location, const std::vector<size_t>& tensors,
+            const Target& target) const;
+  Target target_at(const std::filesystem::path& path, Originals originals) const;
+  // By location, not by file: two links to one file become two files, each with its own edits.
+  std::map<std::string, std::vector<size_t>> by_location() const;
+  bool is_changed(const std::vector<size_t>& tensors) const;
   std::unique_ptr<support::AtomicFile> write_one(const std::string& location,
                                                  const std::vector<size_t>& tensors,
-                                                 const Target& target, FileEdit& edit);
+                                                 const Target& target, const Edits& edits);
   wire::Rope new_content(const std::vector<size_t>& tensors, std::span<const std::byte> old,
-                         FileEdit& edit) const;
+                         const Edits& edits) const;
   bool may_write(const std::filesystem::path& path, const Target& target) const;
   std::string new_location(const std::string& location, const Target& target) const;
   std::vector<std::filesystem::path> files() const;

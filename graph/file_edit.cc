@@ -122,9 +122,14 @@ Rope FileEdit::tensor_with(const TensorEdit& edit, Span message) const {
     }
   };
   auto entries = edit.external_entries;
+  const bool becomes_inline = edit.payload == Payload::kIntoTheModel;
+  if (becomes_inline) entries.clear();
   Reader reader(file_, message);
   while (reader.next()) {
     const Field& f = reader.field();
+    const bool external_only =
+        f.number == field::kTensorExternalData || f.number == field::kTensorDataLocation;
+    if (becomes_inline && external_only) continue;
     if (edit.value.defined() && is_payload(f.number)) {
       if (!std::exchange(written, true)) add_payload(f.number);
       continue;
@@ -141,6 +146,7 @@ Rope FileEdit::tensor_with(const TensorEdit& edit, Span message) const {
     add_span(out, f.begin, f.end());
   }
   for (const auto& [key, value] : entries) out.add(external_entry(key, value));
+  if (becomes_inline && !written) add_payload(field::kTensorRawData);
   return out;
 }
 
@@ -217,8 +223,9 @@ Rope FileEdit::function_with(const std::string& name, Span message) const {
     if (dropped_.contains(f.body.begin)) continue;
     if (f.is(field::kFunctionName, Type::kBytes)) {
       out.add(text_field(f.number, name));
-    } else if (f.is(field::kFunctionNode, Type::kBytes) && touches(f.body)) {
-      add_child(out, f, Message::kNode);
+    } else if (const Message child = wire::child_of(Message::kFunction, f.number);
+               f.type == Type::kBytes && child != Message::kLeaf && touches(f.body)) {
+      add_child(out, f, child);
     } else {
       add_span(out, f.begin, f.end());
     }

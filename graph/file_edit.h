@@ -16,8 +16,12 @@
 
 namespace sardonyx::graph {
 
+// Where the new payload of an external tensor goes.
+enum class Payload : uint8_t { kInPlace, kIntoTheModel };
+
 struct TensorEdit {
   Tensor value;  // of the file's type and shape; undefined: the payload stays
+  Payload payload = Payload::kInPlace;
   std::map<std::string, std::string> external_entries;  // entries of external_data to set
   bool drop_checksum = false;
 };

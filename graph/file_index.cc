@@ -64,7 +64,8 @@ class Indexer {
       if (f.number == field::kNodeOverload) overload = reader.text();
       if (f.number == field::kNodeAttribute) read_attribute(node, f.body);
     }
-    const auto callee = functions_.find({normal_domain(domain), joined(node.op, overload)});
+    node.op = joined(std::move(node.op), overload);
+    const auto callee = functions_.find({normal_domain(domain), node.op});
     if (callee != functions_.end()) {
       node.callee = callee->second;
       ++index_.call_sites[callee->second];

@@ -18,7 +18,7 @@ namespace sardonyx::graph {
 struct NodePlace {
   wire::Span span;
   std::string name;
-  std::string op;
+  std::string op;   // with the overload, as callee_name gives it
   int callee = -1;  // index of the local function that it calls
   std::vector<std::string> inputs;
   std::map<std::string, int> graphs;  // attribute -> index in FileIndex::subgraphs

@@ -3,6 +3,7 @@
 #include <onnx/onnx_pb.h>
 
 #include <algorithm>
+#include <tuple>
 #include <vector>
 
 #include "graph/onnx_proto.h"
@@ -86,6 +87,38 @@ bool order_callees(const std::vector<Body>& bodies, std::vector<int>& order, int
   return true;
 }
 
+template <class Names>
+int64_t count_given(const Names& names) {
+  int64_t count = names.size();
+  while (count > 0 && names.Get(static_cast<int>(count - 1)).empty()) --count;
+  return count;
+}
+
+// Fewer than the function has is fine: they are optional. More go nowhere.
+void check_counts(const onnx::ModelProto& model, const Nodes& nodes, const FunctionIndex& functions,
+                  Faults& faults) {
+  for (const auto& node : nodes) {
+    const auto callee = functions.find({normal_domain(node.domain()), callee_name(node)});
+    if (callee != functions.end()) {
+      const auto& function = model.functions(callee->second);
+      for (const auto& [what, given, known] :
+           {std::tuple{"input", count_given(node.input()), function.input_size()},
+            {"output", count_given(node.output()), function.output_size()}}) {
+        if (given <= known) continue;
+        faults.add("node {} has {} {}{}, but the function {} that it calls has {}",
+                   node_label(node), given, what, given == 1 ? "" : "s", in_quotes(function.name()),
+                   known);
+      }
+    }
+    for (const auto& attribute : node.attribute()) {
+      if (attribute.has_g()) check_counts(model, attribute.g().node(), functions, faults);
+      for (const auto& graph : attribute.graphs()) {
+        check_counts(model, graph.node(), functions, faults);
+      }
+    }
+  }
+}
+
 }  // namespace
 
 FunctionIndex index_functions(const onnx::ModelProto& model, Faults& faults) {
@@ -106,6 +139,10 @@ FunctionIndex index_functions(const onnx::ModelProto& model, Faults& faults) {
 
 void check_calls(const onnx::ModelProto& model, const FunctionIndex& functions, Faults& faults) {
   if (functions.empty()) return;
+  check_counts(model, model.graph().node(), functions, faults);
+  for (const auto& function : model.functions()) {
+    check_counts(model, function.node(), functions, faults);
+  }
   std::vector<Body> bodies(static_cast<size_t>(model.functions_size()));
   for (int i = 0; i < model.functions_size(); ++i) {
     collect(model.functions(i).node(), functions, bodies[i]);

@@ -22,6 +22,7 @@ inline constexpr int kDeepestCalls = 64;
 using FunctionIndex = std::map<std::pair<std::string, std::string>, int>;
 FunctionIndex index_functions(const onnx::ModelProto& model, Faults& faults);
 
+// Counts, recursion and the size of it all.
 void check_calls(const onnx::ModelProto& model, const FunctionIndex& functions, Faults& faults);
 
 }  // namespace sardonyx::graph

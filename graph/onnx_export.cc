@@ -20,26 +20,42 @@ bool is_model_itself(const Model& model, const fs::path& path) {
   return !model.path().empty() && fs::equivalent(model.path(), path, ignored);
 }
 
-}  // namespace
+ExternalFiles::Originals check_path(const Model& model, const fs::path& path,
+                                    const SaveOptions& options) {
+  if (!is_model_itself(model, path)) return ExternalFiles::Originals::kKeep;
+  if (options.overwrite_input) return ExternalFiles::Originals::kOverwrite;
+  throw Error("{}: is the model that was read; save under another name, or ask to overwrite it",
+              support::escaped(path.string()));
+}
 
-void save_model(const Model& model, const std::vector<NewValue>& values, const fs::path& path,
-                const SaveOptions& options) {
-  const bool itself = is_model_itself(model, path);
-  if (itself && !options.overwrite_input) {
-    throw Error("{}: is the model that was read; save under another name, or ask to overwrite it",
-                support::escaped(path.string()));
-  }
-  ExternalFiles external(model);
-  SavePlan plan(model, external);
+void fill(SavePlan& plan, const std::vector<NewValue>& values, const SaveOptions& options) {
   for (const NewValue& value : values) plan.add(value);
   for (const NodeEdit& change : options.node_edits) plan.add(change);
   for (const std::string& name : options.dropped_initializers) plan.drop_initializer(name);
-  FileEdit& edit = plan.finish();
-  const auto originals =
-      itself ? ExternalFiles::Originals::kOverwrite : ExternalFiles::Originals::kKeep;
+}
+
+}  // namespace
+
+void check_save(const Model& model, const std::vector<NewValue>& values, const fs::path& path,
+                const SaveOptions& options) {
+  const auto originals = check_path(model, path, options);
+  ExternalFiles external(model);
+  SavePlan plan(model, external);
+  fill(plan, values, options);
+  plan.finish();
+  if (!path.empty()) external.check(path, originals);
+}
+
+void save_model(const Model& model, const std::vector<NewValue>& values, const fs::path& path,
+                const SaveOptions& options) {
+  const auto originals = check_path(model, path, options);
+  ExternalFiles external(model);
+  SavePlan plan(model, external);
+  fill(plan, values, options);
   // Everything is on the disk before the first rename, and the model, which refers to the rest,
   // comes last.
-  auto files = external.write(path, originals, edit);
+  auto files = external.write(path, originals, plan.edits());
+  const FileEdit& edit = plan.finish();
   const wire::Rope content = edit.apply(wire::Message::kModel, {0, model.bytes().size()});
   if (options.data_files != nullptr) {
     for (const auto& data : files) options.data_files->push_back(data->target());

@@ -60,7 +60,14 @@ struct SaveOptions {
 //    that call then uses.
 // Throws Error: unwritable, disk full, `path` is the model itself (unless `overwrite_input`), an
 // origin that the file doesn't have, a value of another shape.
+//  * Where that value is external data, the copy holds it itself.
+//  * A Constant that takes its value from an attribute of the function changes the attribute at the
+//  call, or, when the call has none, the function's default.
 void save_model(const Model& model, const std::vector<NewValue>& values,
+                const std::filesystem::path& path, const SaveOptions& options = {});
+// Throws what save_model would throw about the model, the values and the files that are there, and
+// writes nothing. An empty path: wherever it will be.
+void check_save(const Model& model, const std::vector<NewValue>& values,
                 const std::filesystem::path& path, const SaveOptions& options = {});
 
 // A graph of standard operators as a new ONNX file, with shapes and weights. For models/ and tests.

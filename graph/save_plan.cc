@@ -65,6 +65,42 @@ int64_t count_floats(std::span<const std::byte> file, Span attribute) {
   return static_cast<int64_t>(bytes / sizeof(float));
 }
 
+std::vector<AttributePlace> read_attributes(std::span<const std::byte> file, Span message,
+                                            uint32_t number) {
+  std::vector<AttributePlace> attributes;
+  Reader reader(file, message);
+  while (reader.next()) {
+    if (!reader.field().is(number, Type::kBytes)) continue;
+    AttributePlace& attribute = attributes.emplace_back();
+    attribute.span = reader.field().body;
+    Reader inner(file, attribute.span);
+    while (inner.next()) {
+      const wire::Field& f = inner.field();
+      if (f.is(field::kAttributeName, Type::kBytes)) attribute.name = inner.text();
+      if (f.is(field::kAttributeReference, Type::kBytes)) attribute.reference = inner.text();
+      if (f.is(field::kAttributeT, Type::kBytes)) attribute.tensor = f.body;
+    }
+  }
+  return attributes;
+}
+
+// How many attributes inside the message take their value from this one of the function.
+int count_references(std::span<const std::byte> file, Message kind, Span message,
+                     const std::string& name) {
+  int count = 0;
+  Reader reader(file, message);
+  while (reader.next()) {
+    const wire::Field& f = reader.field();
+    if (f.type != Type::kBytes) continue;
+    if (kind == Message::kAttribute && f.number == field::kAttributeReference) {
+      count += reader.text() == name ? 1 : 0;
+    }
+    const Message child = wire::child_of(kind, f.number);
+    if (child != Message::kLeaf) count += count_references(file, child, f.body, name);
+  }
+  return count;
+}
+
 std::set<std::string> outputs_behind(std::span<const std::byte> file, Span node, int keep) {
   std::set<std::string> names;
   int output = -1;
@@ -118,6 +154,14 @@ void keep_digits(Tensor& saved, const Tensor& trained, const Tensor& before) {
   for (size_t i = 0; i < out.size(); ++i) {
     if (std::bit_cast<uint32_t>(now[i]) == std::bit_cast<uint32_t>(was[i])) out[i] = digits[i];
   }
+}
+
+// Of a call, which may have no name.
+std::string label_of(const BodyPlace& body, int32_t call) {
+  for (const auto& [label, node] : body.calls) {
+    if (node == call) return label;
+  }
+  return "";
 }
 
 std::string origin_label(const Origin& origin) {
@@ -229,10 +273,10 @@ Tensor SavePlan::old_value(const TensorMessage& message) const {
   return tensor_from_raw(checked_dtype(message), message.dims, bytes, std::move(file));
 }
 
-void SavePlan::set_tensor(FileEdit& edit, Span place, const Tensor& value, bool in_copy) {
+void SavePlan::set_tensor(FileEdit& edit, Span place, const Tensor& value) {
   const TensorMessage message = read_tensor_message(model_.bytes(), place);
   if (const auto whole = repeated(value, message.dims)) {
-    return set_tensor(edit, place, *whole, in_copy);
+    return set_tensor(edit, place, *whole);
   }
   if (message.dims != value.shape()) {
     throw Error("the new value has shape {}, but the file's tensor has {}",
@@ -242,13 +286,11 @@ void SavePlan::set_tensor(FileEdit& edit, Span place, const Tensor& value, bool 
   if (cast.dtype() == DType::kFloat64 && value.dtype() == DType::kFloat32) {
     keep_digits(cast, value, old_value(message));
   }
-  if (!message.external) {
-    edit.tensor(place.begin).value = std::move(cast);
-  } else if (!in_copy) {
-    external_.set(place.begin, std::move(cast));
-  } else {
-    throw Error("it is external data inside a function that is called more than once");
-  }
+  if (message.external && &edit == &edit_) return external_.set(place.begin, std::move(cast));
+  TensorEdit& change = edit.tensor(place.begin);
+  change.value = std::move(cast);
+  // The data file has one place for it, whose bytes the other calls may still read.
+  if (message.external) change.payload = Payload::kIntoTheModel;
 }
 
 void SavePlan::set_initializer(const NewValue& value) {
@@ -256,38 +298,61 @@ void SavePlan::set_initializer(const NewValue& value) {
   const auto& initializers = index_.body_of(calls).initializers;
   const auto tensor = initializers.find(value.origin.tensor);
   if (tensor == initializers.end()) throw Error("the file has no initializer of this name");
-  FileEdit& edit = edit_for(calls);
-  set_tensor(edit, tensor->second, value.value, &edit != &edit_);
+  set_tensor(edit_for(calls), tensor->second, value.value);
+}
+
+bool SavePlan::set_attribute(FileEdit& edit, const AttributePlace& attribute, const Tensor& value) {
+  if (attribute.tensor.size() > 0) {
+    set_tensor(edit, attribute.tensor, value);
+    return true;
+  }
+  const int64_t found = count_floats(model_.bytes(), attribute.span);
+  if (found == 0) return false;
+  if (found != value.numel()) {
+    throw Error("the new value has {} elements, but the file's has {}", value.numel(), found);
+  }
+  edit.set_floats(attribute.span.begin, in_type(value, DType::kFloat32));
+  return true;
 }
 
 void SavePlan::set_constant(const NewValue& value) {
   const Calls calls = index_.resolve(value.origin.path);
   const NodePlace& node = index_.node_at(calls, value.origin.node);
-  FileEdit& edit = edit_for(calls);
-  Reader reader(model_.bytes(), node.span);
-  while (reader.next()) {
-    if (!reader.field().is(field::kNodeAttribute, Type::kBytes)) continue;
-    const Span attribute = reader.field().body;
-    std::string name;
-    Span tensor;
-    Reader inner(model_.bytes(), attribute);
-    while (inner.next()) {
-      if (inner.field().is(field::kAttributeName, Type::kBytes)) name = inner.text();
-      if (inner.field().is(field::kAttributeT, Type::kBytes)) tensor = inner.field().body;
+  for (const auto& attribute : read_attributes(model_.bytes(), node.span, field::kNodeAttribute)) {
+    if (!attribute.name.starts_with("value")) continue;
+    if (!attribute.reference.empty()) {
+      return set_function_attribute(calls, attribute.reference, value.value);
     }
-    if (name == "value" && tensor.size() > 0) {
-      return set_tensor(edit, tensor, value.value, &edit != &edit_);
-    }
-    if (name == "value_float" || name == "value_floats") {
-      const int64_t found = count_floats(model_.bytes(), attribute);
-      if (found != value.value.numel()) {
-        throw Error("the new value has {} elements, but the file's has {}", value.value.numel(),
-                    found);
-      }
-      return edit.set_floats(attribute.begin, in_type(value.value, DType::kFloat32));
-    }
+    if (set_attribute(edit_for(calls), attribute, value.value)) return;
   }
   throw Error("node {} of the file is no Constant with a float value", value.origin.node);
+}
+
+void SavePlan::set_function_attribute(const Calls& calls, const std::string& name,
+                                      const Tensor& value) {
+  Calls own = calls;
+  while (!own.empty() && own.back() < 0) own.pop_back();  // out of the graphs inside nodes
+  if (own.empty()) throw Error("it refers to a function's attribute outside of any function");
+  const Calls outer(own.begin(), own.end() - 1);
+  const NodePlace& call = index_.node_at(outer, own.back());
+  const Span function = index_.functions[call.callee].span;
+  if (count_references(model_.bytes(), Message::kFunction, function, name) > 1) {
+    throw Error(
+        "it is the attribute {} of function {}, which several nodes there read, and one attribute "
+        "can't hold a value for each; train without it (--freeze), or inline the functions",
+        in_quotes(name), in_quotes(model_.skeleton().functions(call.callee).name()));
+  }
+  for (const auto& given : read_attributes(model_.bytes(), call.span, field::kNodeAttribute)) {
+    if (given.name != name) continue;
+    if (!given.reference.empty()) return set_function_attribute(outer, given.reference, value);
+    if (set_attribute(edit_for(outer), given, value)) return;
+  }
+  for (const auto& preset :
+       read_attributes(model_.bytes(), function, field::kFunctionAttributeProto)) {
+    if (preset.name == name && set_attribute(edit_for(own), preset, value)) return;
+  }
+  throw Error("neither the call nor the function gives a value to the attribute {}",
+              in_quotes(name));
 }
 
 void SavePlan::add_initializer(const std::string& name, const Tensor& value) {
@@ -365,8 +430,15 @@ FileEdit& SavePlan::edit_for(const Calls& calls) {
   notices_.push_back(
       fmt::format("function {} is called more than once; the values of call {} were saved in a "
                   "copy of it, {}",
-                  in_quotes(name), in_quotes(call.name), in_quotes(copy->name)));
+                  in_quotes(name), in_quotes(label_of(index_.body_of(outer), calls.back())),
+                  in_quotes(copy->name)));
   return copy->edit;
+}
+
+std::vector<FileEdit*> SavePlan::edits() {
+  std::vector<FileEdit*> all = {&edit_};
+  for (const auto& [calls, copy] : copies_) all.push_back(&copy->edit);
+  return all;
 }
 
 FileEdit& SavePlan::finish() {

@@ -16,6 +16,13 @@
 
 namespace sardonyx::graph {
 
+struct AttributePlace {
+  wire::Span span;
+  std::string name;
+  std::string reference;  // to the attribute of the function around it
+  wire::Span tensor;
+};
+
 class SavePlan {
  public:
   SavePlan(const Model& model, ExternalFiles& external);
@@ -23,7 +30,9 @@ class SavePlan {
   void add(const NewValue& value);
   void add(const NodeEdit& change);
   void drop_initializer(const std::string& name);
-  // Completes the edits of the file: new initializers, copies of functions.
+  // Of the file, and of the copies of functions.
+  std::vector<FileEdit*> edits();
+  // Completes the edits of the file: the copies of functions become part of it.
   FileEdit& finish();
   const std::vector<std::string>& notices() const { return notices_; }
 
@@ -46,9 +55,14 @@ class SavePlan {
   Tensor old_value(const TensorMessage& message) const;
   // The value in the type of the file, which may be narrower; a notice when a number is too large.
   Tensor in_type(const Tensor& value, DType dtype);
-  void set_tensor(FileEdit& edit, wire::Span tensor, const Tensor& value, bool in_copy);
+  void set_tensor(FileEdit& edit, wire::Span tensor, const Tensor& value);
   void set_initializer(const NewValue& value);
   void set_constant(const NewValue& value);
+  // The float, floats or tensor of an attribute; false: it has none of them.
+  bool set_attribute(FileEdit& edit, const AttributePlace& attribute, const Tensor& value);
+  // The attribute of the function around the body that these calls reach: as the call gives it,
+  // else its default.
+  void set_function_attribute(const Calls& calls, const std::string& name, const Tensor& value);
   void add_initializer(const std::string& name, const Tensor& value);
   void split(const NewValue& value);
   NodePlace split_node(const Origin& origin, int& slot) const;

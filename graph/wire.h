@@ -89,7 +89,8 @@ inline constexpr uint32_t kGraphNode = 1, kGraphInitializer = 5, kGraphValueInfo
 inline constexpr uint32_t kNodeInput = 1, kNodeOutput = 2, kNodeName = 3, kNodeOpType = 4,
                           kNodeAttribute = 5, kNodeDomain = 7, kNodeOverload = 8;
 inline constexpr uint32_t kAttributeName = 1, kAttributeF = 2, kAttributeI = 3, kAttributeT = 5,
-                          kAttributeG = 6, kAttributeFloats = 7, kAttributeType = 20;
+                          kAttributeG = 6, kAttributeFloats = 7, kAttributeType = 20,
+                          kAttributeReference = 21;
 inline constexpr uint32_t kTensorDims = 1, kTensorDataType = 2, kTensorSegment = 3,
                           kTensorFloatData = 4, kTensorInt32Data = 5, kTensorStringData = 6,
                           kTensorInt64Data = 7, kTensorName = 8, kTensorRawData = 9,

@@ -254,27 +254,59 @@ void Session::set_state(const std::string& name, const Tensor& value) {
   was_set_ = true;
 }
 
+namespace {
+
+bool is_of_file(graph::StateRole role, const graph::Origin& origin) {
+  const bool kept = role == graph::StateRole::kParameter || role == graph::StateRole::kStatistic;
+  return kept && origin.kind != graph::Origin::Kind::kNone;
+}
+
+graph::SaveOptions file_options(const SaveOptions& how, ops::InferenceForm inference) {
+  graph::SaveOptions options;
+  options.overwrite_input = how.onto_input == OntoInput::kReplace;
+  options.node_edits = std::move(inference.edits);
+  options.dropped_initializers = std::move(inference.unread_initializers);
+  return options;
+}
+
+}  // namespace
+
+void Session::check_save(const std::filesystem::path& path, SaveOptions how) const {
+  std::vector<graph::NewValue> values;
+  for (const auto& entry : states_.entries()) {
+    if (!is_of_file(entry.role, entry.origin)) continue;
+    values.push_back({entry.origin, Tensor(entry.type.dtype, entry.type.shape())});
+  }
+  const bool inference = how.form == SaveForm::kInference;
+  graph::check_save(
+      *model_, values, path,
+      file_options(how, inference ? ops::inference_form(imported_) : ops::InferenceForm()));
+}
+
+void Session::check_save(const graph::Graph& examined) const {
+  std::vector<graph::NewValue> values;
+  for (const graph::Value* state : examined.states()) {
+    if (!is_of_file(state->role, state->origin)) continue;
+    values.push_back({state->origin, Tensor(state->type.dtype, state->type.shape())});
+  }
+  graph::check_save(*model_, values, "", file_options({}, ops::inference_form(imported_)));
+}
+
 SavedModel Session::save(const std::filesystem::path& path, SaveOptions how) const {
   std::vector<graph::NewValue> values;
   SavedModel saved;
   std::vector<std::filesystem::path> data_files;
-  graph::SaveOptions options;
-  options.notices = &saved.notices;
-  options.data_files = &data_files;
-  options.overwrite_input = how.onto_input == OntoInput::kReplace;
   check_replicas_agree();
   const bool changed = step_ > 0 || was_set_ || options_.pipeline.init.how.has_value();
-  if (changed && how.form == SaveForm::kInference) {
-    ops::InferenceForm inference = ops::inference_form(imported_);
-    options.node_edits = std::move(inference.edits);
-    options.dropped_initializers = std::move(inference.unread_initializers);
-    saved.notices = std::move(inference.notices);
-  }
+  ops::InferenceForm inference;
+  if (changed && how.form == SaveForm::kInference) inference = ops::inference_form(imported_);
+  saved.notices = std::move(inference.notices);
+  graph::SaveOptions options = file_options(how, std::move(inference));
+  options.notices = &saved.notices;
+  options.data_files = &data_files;
   if (changed) {
     for (const auto& entry : states_.entries()) {
-      const bool of_file =
-          entry.role == graph::StateRole::kParameter || entry.role == graph::StateRole::kStatistic;
-      if (of_file && entry.origin.kind != graph::Origin::Kind::kNone) {
+      if (is_of_file(entry.role, entry.origin)) {
         const std::string average = "ema/" + entry.name;
         const bool averaged = how.weights == SavedWeights::kAverages &&
                               options_.pipeline.optimizer.ema > 0 &&

@@ -207,6 +207,11 @@ class Session {
   // The user's file with the trained values. Without any step or set_state it is a copy, bit for
   // bit, whatever the form. Returns lines for the user about what had to be done differently.
   SavedModel save(const std::filesystem::path& path, SaveOptions how = {}) const;
+  // Throws what a save of new values for all states there would say about the file and about
+  // `path`, and writes nothing; known after prepare_training.
+  void check_save(const std::filesystem::path& path, SaveOptions how = {}) const;
+  // The same for the states of a graph that examine() has made; wherever the file will be.
+  void check_save(const graph::Graph& examined) const;
 
   // For inspection: the graph after the training (or evaluation) pipeline, and its plan.
   std::unique_ptr<graph::Graph> training_graph(int64_t rows);

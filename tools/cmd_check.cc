@@ -57,6 +57,16 @@ std::string refused_by_train(const runtime::Session& session, const runtime::Fla
   }
 }
 
+// What `train --save` would refuse before the first step.
+std::string refused_by_save(const runtime::Session& session, const graph::Graph& examined) {
+  try {
+    session.check_save(examined);
+    return "";
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
 int64_t bytes_of(const passes::MemoryReport& memory) {
   return static_cast<int64_t>(memory.state_bytes + memory.arena_bytes);
 }
@@ -168,6 +178,7 @@ CheckReport examine(const CheckFlags& check) {
   report.scores = found.scores;
   report.problem = found.error;
   if (report.problem.empty()) report.problem = refused_by_train(*session, flags);
+  if (report.problem.empty()) report.problem = refused_by_save(*session, *found.graph);
   if (report.problem.empty()) {
     try {
       add_memory(*session, flags, report);

@@ -192,8 +192,20 @@ void tell_tuning(Session& session, const Trainer& trainer) {
   support::notice("{}", gain_text(session.tuning_gain(cut_batch(batch.batch, batch.cut))));
 }
 
-int dry_run(const Flags& flags, Session& session, const FedData& data, Trainer& trainer) {
+// Plans everything, and tries what happens at the end.
+void prepare(const Flags& flags, const Session& session, Trainer& trainer) {
   trainer.prepare();
+  for (const auto& [flag, path] :
+       {std::pair{"--save", flags.save}, {"--save-best", flags.save_best}}) {
+    if (path.empty()) continue;
+    with_context(
+        [&, name = flag, &file = path] { return fmt::format("preparing {} {}", name, file); },
+        [&, &file = path] { session.check_save(file, save_options(flags)); });
+  }
+}
+
+int dry_run(const Flags& flags, Session& session, const FedData& data, Trainer& trainer) {
+  prepare(flags, session, trainer);
   print_facts(flags, session, data, trainer);
   const passes::Plan& plan = session.largest_training_plan();
   fmt::print("\n{}", passes::summary(plan));
@@ -221,7 +233,7 @@ int train(Flags flags) {
   advise(flags, trainer.options());
   if (flags.dry_run) return dry_run(flags, *session, data, trainer);
   const StopSignal signal;
-  trainer.prepare();
+  prepare(flags, *session, trainer);
   tell_notices(*session, told);
   if (session->tuner() != nullptr) tell_tuning(*session, trainer);
   checkpoints.begin(flags, *session, trainer);

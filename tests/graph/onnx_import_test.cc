@@ -395,6 +395,9 @@ TEST(ImportFunctions, overloads_are_told_apart) {
     f->set_name("f");
     f->set_domain("local");
     f->mutable_unknown_fields()->AddLengthDelimited(13, overload);
+    f->add_input("u");
+    f->add_output("v");
+    Sketch::fill(f->add_node(), "Relu", {"u"}, {"v"});
   }
   auto* call = s.node("f", {"x"}, {"y"});
   call->set_domain("local");
@@ -411,6 +414,9 @@ TEST(ImportFunctions, calls_are_labelled_by_name_and_index_where_a_name_repeats)
   onnx::FunctionProto* f = s.model.add_functions();
   f->set_name("f");
   f->set_domain("local");
+  f->add_input("u");
+  f->add_output("v");
+  Sketch::fill(f->add_node(), "Relu", {"u"}, {"v"});
   std::vector<std::string> names{"a", "same", "same", ""};
   for (const std::string& name : names) {
     auto* call = s.node("f", {"x"}, {"y" + std::to_string(s.graph().node_size())});
@@ -441,7 +447,8 @@ TEST(ImportFunctions, recursion_and_explosive_calls_are_refused) {
         Sketch::fill(f->add_node(), callee, {}, {})->set_domain("local");
       }
     }
-    s.node("f" + std::to_string(count - 1), {}, {"y"})->set_domain("local");
+    s.node("f" + std::to_string(count - 1), {}, {})->set_domain("local");
+    s.node("Relu", {"x"}, {"y"});
     s.output("y");
     return s.error();
   };

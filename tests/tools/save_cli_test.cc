@@ -1,9 +1,11 @@
 // train --save: what the file becomes, and which file may be replaced.
 #include <gtest/gtest.h>
+#include <onnx/onnx_pb.h>
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "tests/support/onnx_sketch.h"
 #include "tests/tools/program.h"
 
 namespace sardonyx::testing {
@@ -51,6 +53,73 @@ TEST_F(SaveCli, the_model_is_replaced_only_when_asked) {
   ASSERT_EQ(replaced.code, 0) << replaced.err;
   EXPECT_NE(content("lenet.onnx"), before);
   EXPECT_EQ(content("lenet.onnx"), content("other.onnx"));
+}
+
+// y = x * c + d in a function where c and d take their value from one attribute.
+std::string shared_attribute() {
+  onnx::ModelProto model = base_model();
+  auto* dims = model.mutable_graph()
+                   ->mutable_input(0)
+                   ->mutable_type()
+                   ->mutable_tensor_type()
+                   ->mutable_shape();
+  dims->add_dim()->set_dim_param("N");
+  dims->add_dim()->set_dim_value(3);
+  auto* import = model.add_opset_import();
+  import->set_domain("local");
+  import->set_version(1);
+  auto* f = model.add_functions();
+  f->set_name("f");
+  f->set_domain("local");
+  f->add_input("u");
+  f->add_output("v");
+  f->add_attribute("k");
+  f->add_opset_import()->set_version(17);
+  for (const char* name : {"c", "d"}) {
+    auto* constant = f->add_node();
+    constant->set_op_type("Constant");
+    constant->add_output(name);
+    auto* value = constant->add_attribute();
+    value->set_name("value");
+    value->set_type(onnx::AttributeProto::TENSOR);
+    value->set_ref_attr_name("k");
+  }
+  auto* product = f->add_node();
+  product->set_op_type("MatMul");
+  product->add_input("u");
+  product->add_input("c");
+  product->add_output("w");
+  auto* sum = f->add_node();
+  sum->set_op_type("MatMul");
+  sum->add_input("w");
+  sum->add_input("d");
+  sum->add_output("v");
+  auto* call = add_node(model, "f", {"x"}, "y");
+  call->set_domain("local");
+  auto* given = call->add_attribute();
+  given->set_name("k");
+  given->set_type(onnx::AttributeProto::TENSOR);
+  given->mutable_t()->set_data_type(onnx::TensorProto::FLOAT);
+  for (int i = 0; i < 2; ++i) given->mutable_t()->add_dims(3);
+  for (int i = 0; i < 9; ++i) given->mutable_t()->add_float_data(0.1F * static_cast<float>(i));
+  return model.SerializeAsString();
+}
+
+TEST_F(SaveCli, what_cannot_be_saved_is_refused_before_the_first_step) {
+  write_file(program_.file("m.onnx"), shared_attribute());
+  const char* reason = "which several nodes there read";
+  const std::string train = "train m.onnx --data synthetic:8 --batch 4 ";
+  for (const char* flags : {"--save o.onnx", "--save-best o.onnx", "--save o.onnx --dry-run",
+                            "--save o.onnx --steps 0"}) {
+    const Outcome refused = run(train + flags);
+    EXPECT_EQ(refused.code, 1) << flags;
+    EXPECT_TRUE(has(refused.err, reason)) << flags << refused.err;
+    EXPECT_EQ(refused.out, "") << flags;
+  }
+  const Outcome checked = run("check m.onnx");
+  EXPECT_EQ(checked.code, 1);
+  EXPECT_TRUE(has(checked.err, reason)) << checked.err;
+  EXPECT_EQ(run(train + "--steps 1").code, 0);  // nothing is saved
 }
 
 }  // namespace
