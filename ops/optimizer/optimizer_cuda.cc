@@ -5,12 +5,14 @@
 
 #include "ops/core/cuda_context.h"
 #include "ops/core/refusals.h"
+#include "ops/optimizer/adaptive.h"
 
 namespace sardonyx::ops {
 
 namespace {
 
 using optimizer::AdamOperands;
+using optimizer::AdaptiveOperands;
 using optimizer::GradScaleOperands;
 using optimizer::SgdOperands;
 using optimizer::UpdateOperands;
@@ -55,6 +57,44 @@ void adam(const KernelRequest& request, CudaContext& context) {
   o.m_next = context.out<void>(1);
   o.v_next = context.out<void>(2);
   launch_adam(context.stream, request.in[0].dtype, request.in[0].numel(), o);
+}
+
+AdaptiveOperands adaptive_operands(const Node& node, const CudaContext& context) {
+  const optimizer::StepNumbers numbers = optimizer::step_numbers(node);
+  AdaptiveOperands o;
+  o.update = update_of(node, context);
+  o.momentum = numbers.momentum;
+  o.beta1 = numbers.beta1;
+  o.beta2 = numbers.beta2;
+  o.eps = numbers.eps;
+  o.w_next = context.out<void>(0);
+  int count = 0;
+  for (int slot = 1; slot < node.num_outputs(); ++slot) {
+    if (node.output(slot) == nullptr) continue;
+    o.slots[count] = context.in<void>(slot + optimizer::kFirstSlot - 1);
+    o.slots_next[count] = context.out<void>(slot);
+    ++count;
+  }
+  return o;
+}
+
+void adagrad(const KernelRequest& request, CudaContext& context) {
+  launch_adagrad(context.stream, request.in[0].dtype, request.in[0].numel(),
+                 adaptive_operands(*request.node, context));
+}
+
+void rms_prop(const KernelRequest& request, CudaContext& context) {
+  using enum optimizer::RmsPropSlots;
+  const Node& node = *request.node;
+  const bool mean = node.output(2) != nullptr, momentum = node.output(3) != nullptr;
+  launch_rms_prop(context.stream, request.in[0].dtype, request.in[0].numel(),
+                  adaptive_operands(node, context),
+                  mean ? (momentum ? kMeanMomentum : kMean) : (momentum ? kMomentum : kSquares));
+}
+
+void lion(const KernelRequest& request, CudaContext& context) {
+  launch_lion(context.stream, request.in[0].dtype, request.in[0].numel(),
+              adaptive_operands(*request.node, context));
 }
 
 void ema(const KernelRequest& request, CudaContext& context) {
@@ -141,6 +181,9 @@ void register_optimizer_cuda(KernelRegistry& kernels) {
   for (const char* op : {"Adam", "AdamW"}) {
     kernels.add(define(op, {{0, 0}, {1, 4}, {2, 5}}, simple_launch(adam)));
   }
+  kernels.add(define("Adagrad", {{0, 0}, {1, 4}}, simple_launch(adagrad)));
+  kernels.add(define("RMSprop", {{0, 0}, {1, 4}, {2, 5}, {3, 6}}, simple_launch(rms_prop)));
+  kernels.add(define("Lion", {{0, 0}, {1, 4}}, simple_launch(lion)));
   kernels.add(define("Ema", {{0, 0}, {0, 1}}, simple_launch(ema)));
   KernelDef counter = define("Advance", {}, simple_launch(advance));
   counter.declines = {};  // the counter is an integer

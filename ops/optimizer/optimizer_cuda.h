@@ -1,4 +1,4 @@
-// What optimizer.cu and gradients.cu launch. Private to ops/optimizer.
+// What optimizer.cu, adaptive.cu and gradients.cu launch. Private to ops/optimizer.
 //
 // Rates, scales and the counter of steps are read on the device: the host never waits for them. A
 // result may overwrite the operand that it is the next value of.
@@ -39,6 +39,26 @@ struct AdamOperands {
   void *w_next = nullptr, *m_next = nullptr, *v_next = nullptr;
 };
 void launch_adam(cuda::Stream stream, graph::DType dtype, int64_t n, const AdamOperands& operands);
+
+// --- adaptive.cu
+
+// The slots that are there, in the order of the operator's inputs.
+struct AdaptiveOperands {
+  UpdateOperands update;
+  const void* slots[3] = {};
+  double momentum = 0, beta1 = 0, beta2 = 0, eps = 0;
+  void* w_next = nullptr;
+  void* slots_next[3] = {};
+};
+enum class RmsPropSlots : uint8_t { kSquares, kMomentum, kMean, kMeanMomentum };
+void launch_adagrad(cuda::Stream stream, graph::DType dtype, int64_t n,
+                    const AdaptiveOperands& operands);
+void launch_rms_prop(cuda::Stream stream, graph::DType dtype, int64_t n,
+                     const AdaptiveOperands& operands, RmsPropSlots slots);
+void launch_lion(cuda::Stream stream, graph::DType dtype, int64_t n,
+                 const AdaptiveOperands& operands);
+
+// --- optimizer.cu
 
 // next = ema + weight * (w - ema); ema where scale is NaN.
 void launch_ema(cuda::Stream stream, graph::DType dtype, int64_t n, double weight, const void* ema,

@@ -1,5 +1,5 @@
 // The updates of adaptive.cc for one element, written once: in double the reference, in float and
-// double the loops of adaptive_isa.cc.
+// double the loops of the CPU (adaptive_isa.cc) and the kernels of CUDA (adaptive.cu).
 //
 // M says how products and sums are rounded; its type must be local to the file that names it, or
 // the linker mixes the copies of adaptive_isa.cc. A rule replaces slots by their next values and

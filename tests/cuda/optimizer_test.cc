@@ -71,6 +71,32 @@ TEST(CudaOptimizer, adam_and_adamw_of_a_whole_bucket) {
   }
 }
 
+TEST(CudaOptimizer, updates_by_other_memories_of_a_whole_bucket) {
+  for (const int64_t n : {0, 1, 256, 257, 5000}) {
+    for (const double scale : {0.25, kNan}) {
+      const auto update = [&](const char* op, std::vector<OpInput> slots, Attributes rule) {
+        std::vector<OpInput> in{random({n}), random({n}, -1, 1, 2), exactly(scalar(0.1)),
+                                scalar(scale)};
+        in.insert(in.end(), slots.begin(), slots.end());
+        rule["weight_decay"] = 0.01;
+        rule["clip_value"] = 0.2;
+        OpCase c = own(op, in, 1 + static_cast<int>(slots.size()), rule);
+        c.wanted_outputs = {true};
+        for (const OpInput& slot : slots) c.wanted_outputs.push_back(!slot.absent);
+        check_cuda(c);
+      };
+      const OpInput squares = random({n}, 0.5, 1, 3), mean = random({n}, -0.5, 0.5, 4),
+                    velocity = random({n}, -1, 1, 5);
+      update("Adagrad", {squares}, {});
+      update("Lion", {velocity}, {{"beta1", 0.5}});
+      update("RMSprop", {squares}, {{"alpha", 0.3}});
+      update("RMSprop", {squares, mean}, {});
+      update("RMSprop", {squares, left_out(), velocity}, {{"momentum", 0.9}});
+      update("RMSprop", {squares, mean, velocity}, {{"momentum", 0.9}});
+    }
+  }
+}
+
 TEST(CudaOptimizer, averages_and_the_counter_stand_still_in_a_skipped_step) {
   for (const double scale : {1.0, kNan}) {
     for (const double decay : {0.0, 0.25, 0.999}) {
