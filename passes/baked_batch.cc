@@ -4,13 +4,16 @@
 #include <functional>
 #include <numeric>
 #include <optional>
+#include <set>
 #include <unordered_map>
 #include <unordered_set>
 
 #include "graph/names.h"
 #include "graph/support/text.h"
 #include "ops/core/infer.h"
+#include "ops/core/rows_apart.h"
 #include "passes/fold.h"
+#include "passes/prime_rows.h"
 
 namespace sardonyx::passes {
 
@@ -29,22 +32,14 @@ constexpr int kMostSteps = 8;         // from a node back to a constant
 
 // Where the batch is in a value: `per_row` entries of `axis` per row. Of these, `before` stand in
 // front of the batch in the order of the elements (its stride is that much smaller); -1: unknown.
+// `doubtful`: another axis could be it, too, in a file of one row.
 struct Place {
   int axis = 0;
   int64_t per_row = 1, before = 1;
+  bool doubtful = false;
 };
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
-
-std::unique_ptr<Graph> bound_to(const Graph& graph, const PassContext& context, int64_t rows) {
-  std::unique_ptr<Graph> bound = graph.clone();
-  PassContext own;
-  own.options = context.options;
-  own.options.batch = rows;
-  own.options.set_batch = true;
-  find_pass("bind_batch")->run(*bound, own);
-  return bound;
-}
 
 int64_t product(const std::vector<graph::Dim>& dims, int begin, int end) {
   int64_t result = 1;
@@ -85,14 +80,14 @@ Tensor equal_slice(const Tensor& tensor, int axis) {
 class Finder {
  public:
   Finder(const Graph& graph, const PassContext& context, int64_t rows)
-      : rows_(rows), base_(bound_to(graph, context, rows)) {
+      : rows_(rows), loss_(mean_loss(context)), base_(bound_to_rows(graph, context, rows)) {
     PassContext own;
     own.options = context.options;
     own.unsupported = context.unsupported;
     find_pass("infer_shapes")->run(*base_, own);
     for (const UnsupportedNode& node : own.unsupported) faulty_.insert(node.output);
-    prime_ = choose_prime();
-    probe_ = bound_to(graph, context, prime_);
+    prime_ = prime_above_numbers(*base_, std::max(rows, context.options.batch));
+    probe_ = bound_to_rows(graph, context, prime_);
   }
 
   BakedBatch run() {
@@ -117,6 +112,7 @@ class Finder {
       }
       folder.fold_shape_arithmetic(*node);
     }
+    ask_other_readers();
     found_.rows = rows_;
     for (const auto& [name, place] : places_) {
       found_.axes.emplace(name, std::pair(place.axis, place.per_row));
@@ -127,25 +123,9 @@ class Finder {
  private:
   // --- types
 
-  int64_t choose_prime() const {
-    std::unordered_set<int64_t> numbers;
-    for (const Value& value : base_->values()) {
-      for (const graph::Dim& dim : value.type.dims) numbers.insert(dim.value);
-      if (!lists_numbers(value)) continue;
-      for (const int64_t number : value.data.to_ints()) numbers.insert(number);
-    }
-    const auto divides_any = [&](int64_t n) {
-      return std::ranges::any_of(numbers, [n](int64_t x) { return x > 0 && x % n == 0; });
-    };
-    const auto is_prime = [](int64_t n) {
-      for (int64_t d = 2; d * d <= n; ++d) {
-        if (n % d == 0) return false;
-      }
-      return true;
-    };
-    int64_t prime = 101;
-    while (!is_prime(prime) || divides_any(prime)) ++prime;
-    return prime;
+  // The value that is the loss, of which a mean is taken; "": another.
+  static std::string mean_loss(const PassContext& context) {
+    return context.options.loss.mean ? context.options.loss.loss_output : "";
   }
 
   // Behind what can't be typed with the file's own rows nothing is known, and nothing is claimed.
@@ -189,12 +169,14 @@ class Finder {
       if (size == was) continue;
       const bool counts_rows = size % prime_ == 0 && size / prime_ * rows_ == was;
       if (!counts_rows || place) {
-        return fmt::format("axis {} of its output {} has {} elements in the file, and {}", i,
-                           in_quotes(value.name), was,
-                           place ? "so would two axes be the batch"
-                                 : "would neither stay so nor be a multiple of the rows");
+        return fmt::format(
+            "axis {} of its output {} has {} elements in the file, and {} (rule R1)", i,
+            in_quotes(value.name), was,
+            place ? "so would two axes be the batch"
+                  : fmt::format("would have {} with {} rows, which neither stays so nor follows",
+                                size, prime_));
       }
-      place = Place{i, size / prime_, size == prime_ ? 1 : -1};
+      place = Place{i, size / prime_, size == prime_ ? 1 : -1, false};
     }
     return "";
   }
@@ -211,7 +193,7 @@ class Finder {
     const auto& in = node.input(0)->type.dims;
     const auto& out = node.output(0)->type.dims;
     const auto refuse = [&] {
-      return fmt::format("the batch would stand between other elements in {} than in {}",
+      return fmt::format("the batch would stand between other elements in {} than in {} (rule R2)",
                          in_quotes(node.output(0)->name), in_quotes(node.input(0)->name));
     };
     if (from.before < 0) return refuse();
@@ -222,7 +204,44 @@ class Finder {
     const int64_t inner = product(out, to.axis + 1, static_cast<int>(out.size()));
     if (outer == 0 || inner == 0 || before % outer != 0 || behind % inner != 0) return refuse();
     to.before = before / outer;
-    return to.before * (behind / inner) == to.per_row ? "" : refuse();
+    if (to.before * (behind / inner) != to.per_row) return refuse();
+    const auto is_one = [&](int axis) {
+      return axis >= 0 && axis < std::ssize(out) && out[static_cast<size_t>(axis)].value == 1;
+    };
+    to.doubtful = from.doubtful && (is_one(to.axis - 1) || is_one(to.axis + 1));
+    return "";
+  }
+
+  // Of a node that moves or changes elements, in a file of one row: what its operands have merged
+  // with the batch, or could have taken for it, must stay apart.
+  std::string keep_apart(Node& node) const {
+    std::vector<int> axes;
+    const Value* doubtful = nullptr;
+    for (const Value* value : node.inputs()) {
+      const Place* from = place(value);
+      axes.push_back(from == nullptr ? -1 : from->axis);
+      if (from != nullptr && is_doubtful(*from)) doubtful = value;
+    }
+    if (doubtful == nullptr || ops::keeps_rows_apart(node, axes)) return "";
+    const Place& from = *place(doubtful);
+    return fmt::format(
+        "it may mix what stands along axis {} of {}, where {}, so that samples would meet (rule "
+        "R4)",
+        from.axis, in_quotes(doubtful->name),
+        from.per_row > 1 ? fmt::format("the one row of the file has {} elements", from.per_row)
+                         : "the one row of the file is one of several axes of size 1");
+  }
+
+  bool is_doubtful(const Place& place) const {
+    return rows_ == 1 && (place.per_row > 1 || place.doubtful);
+  }
+
+  // The batch is lost in a sum that is the loss.
+  bool sums_the_loss(Node& node, int slot) const {
+    if (loss_.empty() || node.output(slot)->name != loss_) return false;
+    std::vector<int> axes;
+    for (const Value* value : node.inputs()) axes.push_back(place(value) ? place(value)->axis : -1);
+    return ops::role_in_front(node, axes, slot) == ops::BatchRole::kSum;
   }
 
   using Places = std::vector<std::optional<Place>>;  // by output
@@ -237,6 +256,7 @@ class Finder {
     const auto has_batch = [&](const Value* value) { return place(value) != nullptr; };
     const bool fed = std::ranges::any_of(node.inputs(), has_batch);
     const ops::OpDef& op = ops::OpRegistry::get().at(node);
+    const bool view = keeps_elements(node);
     for (int i = 0; i < node.num_outputs(); ++i) {
       const Value* value = node.output(i);
       if (value == nullptr || (value->uses().empty() && !probe_->is_output(value))) continue;
@@ -244,14 +264,22 @@ class Finder {
       std::string why = find_place(*value, to);
       if (why.empty() && fed && !to && !value->uses().empty() && !op.reads_only_shapes) {
         why = fmt::format(
-            "its output {} has no batch axis any more, and numbers behind it may count rows",
+            "its output {} has no batch axis any more, and numbers behind it may count rows (rule "
+            "R5)",
+            in_quotes(value->name));
+      }
+      if (why.empty() && fed && !to && sums_the_loss(node, i)) {
+        why = fmt::format(
+            "the loss {} is a sum over the batch, and a factor in front of it may be one over the "
+            "rows of the file (rule R5); with --reduction sum it is taken as it is",
             in_quotes(value->name));
       }
       if (why.empty()) why = keep_output(*value, to);
-      if (why.empty() && to && i == 0 && keeps_elements(node) && has_batch(node.input(0))) {
+      if (why.empty() && to && i == 0 && view && has_batch(node.input(0))) {
         why = keep_position(node, *place(node.input(0)), *to);
-      } else if (to && to->before < 0) {
-        to->before = inherited(node, *to);
+      } else if (why.empty() && to) {
+        why = inherit(node, *to);
+        if (why.empty() && fed) why = keep_apart(node);
       }
       if (!why.empty()) return why;
     }
@@ -267,12 +295,23 @@ class Finder {
   }
 
   // Of a node that moves whole axes.
-  int64_t inherited(const Node& node, const Place& to) const {
+  std::string inherit(const Node& node, Place& to) const {
+    const Value* first = nullptr;
     for (const Value* value : node.inputs()) {
       const Place* from = place(value);
-      if (from != nullptr && from->per_row == to.per_row) return from->before;
+      if (from == nullptr) continue;
+      to.doubtful |= from->doubtful;
+      if (from->per_row != to.per_row) continue;
+      if (first == nullptr) {
+        first = value;
+        to.before = from->before;
+      } else if (to.per_row > 1 && from->before != to.before) {
+        return fmt::format(
+            "the batch stands between other elements in its input {} than in {} (rule R2)",
+            in_quotes(value->name), in_quotes(first->name));
+      }
     }
-    return -1;
+    return "";
   }
 
   void note_place(const Value& value, std::optional<Place> known) {
@@ -286,6 +325,7 @@ class Finder {
     int slot = 0;
     int64_t element = -1;  // of the integers in that slot; -1: the operand gets the batch
     int axis = -1;         // there
+    int64_t less = 0;      // of that integer
     std::vector<BakedConstant> constants;
     Places places;  // of the node's outputs then
   };
@@ -298,13 +338,14 @@ class Finder {
       if (lists_numbers(*value)) {
         const std::vector<int64_t> numbers = value->data.to_ints();
         for (size_t i = 0; i < numbers.size(); ++i) {
-          if (numbers[i] > 0 && numbers[i] % rows_ == 0 && numbers[i] % prime_ != 0) {
-            result.push_back({slot, static_cast<int64_t>(i), -1, {}, {}});
+          const bool may_count = numbers[i] > 0 && numbers[i] < kNoLimit;
+          if (may_count && numbers[i] % rows_ == 0 && numbers[i] % prime_ != 0) {
+            result.push_back({slot, static_cast<int64_t>(i), -1, 0, {}, {}});
           }
         }
       }
       for (int axis = 0; axis < value->type.rank(); ++axis) {
-        if (value->type.dims[axis].value == rows_) result.push_back({slot, -1, axis, {}, {}});
+        if (value->type.dims[axis].value == rows_) result.push_back({slot, -1, axis, 0, {}, {}});
       }
     }
     return result;
@@ -316,7 +357,7 @@ class Finder {
     if (change.element >= 0) {
       std::vector<int64_t> numbers = value->data.to_ints();
       int64_t& number = numbers[static_cast<size_t>(change.element)];
-      number = number / rows_ * prime_;
+      number = number / rows_ * prime_ - change.less;
       return probe_->add_constant(graph::fresh_name(*probe_, "baked"),
                                   with_numbers(value->data, numbers));
     }
@@ -368,6 +409,10 @@ class Finder {
       constant.data = with_numbers(value->data, numbers);
       return {constant};
     }
+    const bool elsewhere = std::ranges::any_of(given_, [&](const auto& given) {
+      return given.first == value && given.second != change.axis;
+    });
+    if (elsewhere) return {};
     if (value->is_constant()) {
       // One that --init will give values has none yet.
       if (value->origin.kind == graph::Origin::Kind::kGraphInput) return {};
@@ -376,13 +421,14 @@ class Finder {
       return {constant};
     }
     if (value->producer == nullptr || steps == 0) return {};
+    // The other readers of an operand are asked at the end.
+    if (steps < kMostSteps && value->uses().size() != 1) return {};
     return constants_of(*value->producer, *value, change.axis, steps - 1);
   }
 
-  // Those that give `value`, the only result of `node` that is read and by one node only, the batch
-  // on this axis.
+  // Those that give `value`, the only result of `node`, the batch on this axis.
   std::vector<BakedConstant> constants_of(Node& node, const Value& value, int axis, int steps) {
-    if (node.num_outputs() != 1 || value.uses().size() != 1 || probe_->is_output(&value)) return {};
+    if (node.num_outputs() != 1 || probe_->is_output(&value)) return {};
     const TensorType old = value.type;
     TensorType wanted = old;
     wanted.dims[static_cast<size_t>(axis)] = prime_;
@@ -429,11 +475,23 @@ class Finder {
       const bool follows_then = with_changes(node, {&change}, [&] {
         return follows(node, change.places).empty() && keeps_axis(node, change.places);
       });
-      if (!follows_then) continue;
+      if (!follows_then || !matters(node, change)) continue;
       change.constants = constants_behind(node, change, kMostSteps);
       if (!change.constants.empty()) result.push_back(std::move(change));
     }
     return result;
+  }
+
+  // Whether one row less would be another result: an end of a Slice far behind the last row is a
+  // limit, no count.
+  bool matters(Node& node, Change change) {
+    if (change.element < 0 || node.output(0) == nullptr) return true;
+    const TensorType type = node.output(0)->type;
+    change.less = 1;
+    return with_changes(node, {&change}, [&] {
+      Places places;
+      return !follows(node, places).empty() || !node.output(0)->type.same_storage(type);
+    });
   }
 
   // Every operand that could get the batch, each on one axis only: states of a recurrent layer.
@@ -455,38 +513,69 @@ class Finder {
     return follows_then ? together : std::vector<Change>();
   }
 
-  // With a batch of one row several entries of a target may be it: the one that merges it with the
-  // fewest others, and of those the one on its own axis.
-  void choose_by_order(const Node& node, std::vector<Change>& found) const {
+  // In a file of one row several entries of a target may be the batch, and the target as it is may
+  // merge it. One on an axis of its own comes first, before that the axis it had, then the first
+  // one that merges it; R4 then proves it. Returns whether there were several axes of its own.
+  bool choose(const Node& node, const std::optional<Place>& as_is,
+              std::vector<Change>& found) const {
     const Place* from = place(node.input(0));
-    if (found.size() < 2 || from == nullptr || !keeps_elements(node)) return;
-    const auto per_row = [](const Change& change) { return change.places[0]->per_row; };
-    const int64_t least = per_row(*std::ranges::min_element(found, {}, per_row));
-    std::erase_if(found, [&](const Change& change) { return per_row(change) > least; });
-    const auto own = [&](const Change& change) { return change.places[0]->axis == from->axis; };
-    if (std::ranges::any_of(found, own)) std::erase_if(found, std::not_fn(own));
+    if (rows_ != 1 || from == nullptr || !keeps_elements(node)) return false;
+    const auto order = [&](const Place& to) {
+      const bool merged = to.per_row > 1;
+      return std::pair(merged, merged || to.axis != from->axis ? to.axis : -1);
+    };
+    const auto of_change = [&](const Change& change) { return order(*change.places[0]); };
+    std::set<int> own;
+    for (const Change& change : found) {
+      if (change.places[0]->per_row == 1) own.insert(change.places[0]->axis);
+    }
+    if (as_is && as_is->per_row == 1) own.insert(as_is->axis);
+    if (!found.empty()) {
+      const Change best = *std::ranges::min_element(found, {}, of_change);
+      found.clear();
+      if (!as_is || of_change(best) < order(*as_is)) found.push_back(best);
+    }
+    return own.size() > 1;
   }
 
   void make(Node& node, const Change& change) {
-    Value* stand_in = changed(node, change);
-    probe_->set_input(&node, change.slot, stand_in);
-    for (const BakedConstant& constant : change.constants) found_.constants.push_back(constant);
+    Value* operand = node.input(change.slot);
+    if (change.element < 0 && !operand->is_constant()) given_.emplace_back(operand, change.axis);
+    probe_->set_input(&node, change.slot, changed(node, change));
+    for (const BakedConstant& constant : change.constants) {
+      const bool known = std::ranges::any_of(found_.constants, [&](const BakedConstant& other) {
+        return other.node == constant.node && other.slot == constant.slot;
+      });
+      if (!known) found_.constants.push_back(constant);
+    }
+  }
+
+  // What got the batch through its producer gets it for all its readers.
+  void ask_other_readers() {
+    for (const auto& [value, axis] : given_) {
+      found_.axes.emplace(value->name, std::pair(axis, int64_t{1}));
+      for (const graph::Use& use : value->uses()) {
+        if (unknown_.contains(use.node->output(0))) continue;
+        found_.faults.emplace_back(
+            positions_.at(use.node),
+            fmt::format("its input {} would get the batch on axis {}, which another node needs "
+                        "there (rule R3)",
+                        in_quotes(value->name), axis));
+      }
+    }
   }
 
   // "": the node follows, now.
   std::string make_follow(Node& node) {
     Places places;
     std::string why = follows(node, places);
-    const bool merges = why.empty() && keeps_elements(node) && place(node.input(0)) != nullptr &&
-                        places[0] && places[0]->per_row > place(node.input(0))->per_row;
-    if (!why.empty() || merges) {
+    const bool ambiguous =
+        rows_ == 1 && why.empty() && keeps_elements(node) && place(node.input(0)) != nullptr;
+    bool doubtful = false;
+    if (!why.empty() || ambiguous) {
       std::vector<Change> found = accepted(node);
-      choose_by_order(node, found);
-      if (merges && (found.empty() || found[0].places[0]->per_row >= places[0]->per_row)) {
-        found.clear();
-      } else if (found.size() > 1) {
-        return several(node, found);
-      }
+      doubtful = choose(node, why.empty() ? places[0] : std::nullopt, found);
+      if (found.size() > 1) return several(node, found);
       if (found.empty() && !why.empty()) found = accepted_together(node);
       if (found.empty() && !why.empty()) return why + held(node);
       for (const Change& change : found) make(node, change);
@@ -494,9 +583,10 @@ class Finder {
       CHECK(why.empty(), "{}", why);
     }
     for (int i = 0; i < node.num_outputs(); ++i) {
-      if (places[static_cast<size_t>(i)]) {
-        places_.insert_or_assign(node.output(i)->name, *places[static_cast<size_t>(i)]);
-      }
+      std::optional<Place>& to = places[static_cast<size_t>(i)];
+      if (!to) continue;
+      to->doubtful |= doubtful;
+      places_.insert_or_assign(node.output(i)->name, *to);
     }
     return "";
   }
@@ -509,7 +599,7 @@ class Finder {
       text += fmt::format(" {},", in_quotes(node.input(change.slot)->name));
     }
     text.pop_back();
-    return text;
+    return text + " (rule R3)";
   }
 
   // What there would be to change, and isn't known to be the batch.
@@ -531,15 +621,27 @@ class Finder {
   }
 
   int64_t rows_, prime_ = 0;
+  std::string loss_;
   std::unique_ptr<Graph> base_, probe_;
   std::unordered_set<std::string> faulty_;
   std::unordered_set<const Value*> unknown_;
   std::unordered_map<const Node*, int> positions_;
   std::unordered_map<std::string, Place> places_;  // by the name of the value
+  std::vector<std::pair<Value*, int>> given_;      // the batch by their producers, on this axis
   BakedBatch found_;
 };
 
 }  // namespace
+
+std::unique_ptr<Graph> bound_to_rows(const Graph& graph, const PassContext& context, int64_t rows) {
+  std::unique_ptr<Graph> bound = graph.clone();
+  PassContext own;
+  own.options = context.options;
+  own.options.batch = rows;
+  own.options.set_batch = true;
+  find_pass("bind_batch")->run(*bound, own);
+  return bound;
+}
 
 BakedBatch find_baked_batch(const Graph& graph, const PassContext& context) {
   for (const Value* input : graph.inputs()) {

@@ -1,25 +1,32 @@
 // Where a file whose number of rows is fixed has written that number down, and which of these
-// places are the batch.
+// places are the batch. With B rows in the file, faults name the rule that a node breaks:
 //
-// The graph is typed twice: with the file's B rows, and with a prime number P of rows that divides
-// no size and no integer of the graph. An axis whose size P divides is then k rows per row of the
-// batch, and never looks like one by chance. Node by node, every size must be the file's own or
-// k * P where the file has k * B: with P := B all types are those of the file, and the same holds
-// for any other number of rows. Where a node doesn't follow (it can't be typed, an axis follows
-// neither rule, or the batch is lost), one of its constants is the batch:
-//  * one integer k * B of it (a Reshape target, an Expand shape, an end of a Slice) becomes k rows,
-//    if the node then follows. A view keeps the elements in order, so its result is right only if
-//    the batch stays at its place among them: as many elements before it, as many behind it. That
-//    decides between a target's entries whatever numbers they are, and that [B*T, D] is [N*T, D];
-//  * an operand without the batch gets it on an axis of size B: a constant whose B slices there are
-//    equal is one slice, repeated; what Expand, Tile or Gather make of constants is asked in turn.
-// Exactly one such change must make the node follow. None or several (a batch of one row) are a
-// fault of the node, as is a float result that loses the batch but is read by others: a number
-// behind it may be the count of rows.
+// R1 Sizes follow. The graph is typed with the file's B rows and with P rows, node by node. Every
+//    size must be the file's own, or k * P where the file has k * B. P is a prime above the rows
+//    that are wanted, all sizes and all integers of the file up to 2^30 (what lists more than 2^20
+//    of them aside): no size looks like rows by chance, and where the file cuts or pads rows at a
+//    number it shows. What is wanted is then typed, too (set_batch): its sizes must follow alike.
+// R2 Order stays. A view keeps the elements in order, so the batch must stay at its place among
+//    them: as many elements before it, as many behind it. That decides between the entries of a
+//    target whatever numbers they are, and that [B*T, D] is [N*T, D]. Operands that meet have it at
+//    the same place.
+// R3 One constant. Where a node doesn't follow, one of its constants is the batch, and exactly one
+//    such change must make it follow: an integer k * B of it (one row less must be another result),
+//    or an operand that gets the batch on an axis of size B: a constant whose B slices there are
+//    equal is one slice, repeated; what Expand, Tile or Gather make of constants is asked in turn,
+//    and all its readers must then need it so.
+// R4 Samples stay apart, if B = 1. There R2 leaves a choice: several axes of size one, or an axis
+//    beside the batch that it is merged with. As long as it is open, an operator may read the batch
+//    only if it can't mix what stands along that axis; so the result is the file's for each row,
+//    whatever was chosen. With more rows, and without a choice, the file itself mixes what it
+//    mixes.
+// R5 The batch stays. A float result that loses it may be an output only: a number behind it may be
+//    the count of rows. If it is the loss, it is no sum, since a factor in front may be 1 / B.
 #pragma once
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -44,6 +51,10 @@ struct BakedBatch {
   // Of the values that have the batch: its axis, and that axis' size per row.
   std::map<std::string, std::pair<int, int64_t>> axes;
 };
+
+// A copy whose inputs have this number of rows, whatever the file says.
+std::unique_ptr<graph::Graph> bound_to_rows(const graph::Graph& graph, const PassContext& context,
+                                            int64_t rows);
 
 // Of a graph in canonical form before bind_batch.
 BakedBatch find_baked_batch(const graph::Graph& graph, const PassContext& context);

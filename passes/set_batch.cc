@@ -4,6 +4,7 @@
 // repeated when it is written back.
 #include <algorithm>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "graph/names.h"
 #include "ops/core/op.h"
@@ -20,7 +21,8 @@ using graph::Value;
 
 class Writer {
  public:
-  Writer(Graph& graph, const BakedBatch& found, int64_t rows) : graph_(graph), rows_(rows) {
+  Writer(Graph& graph, const BakedBatch& found, PassContext& context)
+      : graph_(graph), context_(context), rows_(context.options.batch) {
     for (Node& node : graph.nodes()) nodes_.push_back(&node);
     for (const BakedConstant& constant : found.constants) {
       if (constant.axis >= 0) ++repeated_uses_[operand(constant)];
@@ -68,6 +70,12 @@ class Writer {
     if (whole) graph_.rename(&old, graph::fresh_name(graph_, name));
     slice = graph_.add_constant(whole ? name : graph::fresh_name(graph_, name), constant.data);
     if (whole) slice->origin = old.origin;
+    if (!whole && old.is_constant() && graph::is_floating(old.type.dtype)) {
+      context_.notice(fmt::format(
+          "--set-batch: '{}' is one row for each sample, and is read as it stands elsewhere: the "
+          "row that is repeated is a copy, which isn't trained",
+          name));
+    }
     return slice;
   }
 
@@ -85,6 +93,7 @@ class Writer {
   }
 
   Graph& graph_;
+  PassContext& context_;
   int64_t rows_;
   std::vector<Node*> nodes_;                                // as they were
   std::unordered_map<const Value*, size_t> repeated_uses_;  // of those that are repeated
@@ -101,13 +110,44 @@ void declare(Graph& graph, const BakedBatch& found, int64_t rows) {
   }
 }
 
+// What the graph, as it is now, gives another number of rows than R1 says. What can't be typed is
+// told by infer_shapes.
+void require_rows(const Graph& graph, const BakedBatch& found, PassContext& context) {
+  const int64_t rows = context.options.batch;
+  const std::unique_ptr<Graph> typed = bound_to_rows(graph, context, rows);
+  PassContext own;
+  own.options = context.options;
+  find_pass("infer_shapes")->run(*typed, own);
+  std::unordered_set<const Value*> wrong;
+  for (const Node& node : graph.nodes()) {
+    const auto is_wrong = [&](const Value* value) { return wrong.contains(value); };
+    const bool follows_one = std::ranges::any_of(node.inputs(), is_wrong);
+    for (const Value* value : node.outputs()) {
+      if (follows_one) wrong.insert(value);
+      const auto it = value == nullptr ? found.axes.end() : found.axes.find(value->name);
+      if (follows_one || it == found.axes.end()) continue;
+      const auto [axis, per_row] = it->second;
+      const Value* now = typed->find(value->name);
+      if (now == nullptr || !now->type.is_static() || now->type.rank() <= axis) continue;
+      const int64_t size = now->type.dims[static_cast<size_t>(axis)].value;
+      if (size == per_row * rows) continue;
+      wrong.insert(value);
+      context.unsupported.push_back(unsupported(
+          node, UnsupportedNode::Kind::kFault,
+          fmt::format("--set-batch: with {} rows, axis {} of '{}', an output of node {}, has {} "
+                      "elements, expected {}: the file limits the rows there (rule R1)",
+                      rows, axis, value->name, node.label(), size, per_row * rows)));
+    }
+  }
+}
+
 }  // namespace
 
 bool set_batch(Graph& graph, PassContext& context) {
   if (!context.options.set_batch) return false;
   const BakedBatch found = find_baked_batch(graph, context);
   if (found.rows < 0) return false;
-  Writer writer(graph, found, context.options.batch);
+  Writer writer(graph, found, context);
   for (const BakedConstant& constant : found.constants) writer.write(constant);
   declare(graph, found, context.options.batch);
   for (const auto& [position, why] : found.faults) {
@@ -118,6 +158,7 @@ bool set_batch(Graph& graph, PassContext& context) {
                     "{} of the file: {}",
                     node.label(), found.rows, why)));
   }
+  require_rows(graph, found, context);
   return !found.constants.empty();
 }
 
