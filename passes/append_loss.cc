@@ -105,8 +105,26 @@ class LossAppender {
       for (Value* value : graph_.outputs()) require_known(value);
       for (const Value* value : graph_.outputs()) refuse_one_hot(value);
     }
-    throw Error("{} of the model's outputs fit{} the labels of loss {}; name one with --output:{}",
-                fitting.empty() ? "none" : "several", fitting.empty() ? "s" : "", options_.kind,
+    if (fitting.empty()) refuse_labels();
+    throw Error(
+        "several of the model's outputs fit the labels of loss {}; name one with --output:{}",
+        options_.kind, list_outputs(graph_));
+  }
+
+  [[noreturn]] void refuse_labels() const {
+    const TensorType& labels = options_.labels;
+    if (labels.dtype == graph::DType::kUndefined) {
+      throw Error("none of the model's outputs fits loss {}, which reads {}; the outputs are:{}",
+                  options_.kind, takes_classes() ? "scores [N,classes]" : "numbers",
+                  list_outputs(graph_));
+    }
+    throw Error("none of the model's outputs fits the labels {} of loss {}: {}; the outputs are:{}",
+                graph::shape_str(labels.dims), options_.kind,
+                takes_classes()
+                    ? "it takes the shape of an output without the axis of its classes, "
+                      "[N] for scores [N,classes]; for values give --loss mse"
+                    : "it takes values of an output's shape; for class numbers give "
+                      "--loss cross_entropy",
                 list_outputs(graph_));
   }
 
@@ -225,6 +243,14 @@ class LossAppender {
     if (scores->type.rank() < 2) {
       throw Error("loss {} expects scores [N,classes], but '{}' has type {}", options_.kind,
                   scores->name, scores->type.str());
+    }
+    // The softmax of one score is 1: a loss of 0 for any weights.
+    if (scores->type.dims[1].value == 1) {
+      throw Error(
+          "loss {} has nothing to learn from one class, and '{}' of type {} has one column; if "
+          "these are values, give --loss mse, for a yes or no --loss bce_with_logits; for classes "
+          "export one column for each",
+          options_.kind, scores->name, scores->type.str());
     }
     std::vector<graph::Dim> dims = scores->type.dims;
     dims.erase(dims.begin() + 1);

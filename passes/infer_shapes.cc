@@ -14,6 +14,7 @@
 #include "ops/core/kernel.h"
 #include "passes/branches.h"
 #include "passes/fold.h"
+#include "passes/missing_operators.h"
 #include "passes/node_notices.h"
 #include "passes/pass.h"
 
@@ -46,6 +47,13 @@ std::string opset_of(const graph::Graph& graph, const Node& node) {
   if (it == graph.opsets.end()) return "a domain without a version";
   return node.domain.empty() ? fmt::format("operator set {}", it->second)
                              : fmt::format("version {} of {}", it->second, node.domain);
+}
+
+std::string why_unknown(const graph::Graph& graph, const Node& node) {
+  const std::string missing =
+      node.domain.empty() ? missing_standard_operator(node.op) : std::string();
+  if (!missing.empty()) return missing;
+  return fmt::format("not known (looked for in {})", opset_of(graph, node));
 }
 
 // Own nodes count an accumulator among their inputs, and the builder makes them right.
@@ -100,8 +108,7 @@ class Inferrer {
     const ops::OpDef* op = ops::OpRegistry::get().find(node);
     if (op == nullptr) {
       context_.unsupported.push_back(
-          unsupported(node, UnsupportedNode::Kind::kUnknownOperator,
-                      fmt::format("not known (looked for in {})", opset_of(graph_, node))));
+          unsupported(node, UnsupportedNode::Kind::kUnknownOperator, why_unknown(graph_, node)));
     }
     if (behind_fault(node)) {
       spread_fault(node);

@@ -29,6 +29,8 @@ using graph::Node;
 using graph::Value;
 using Role = ParameterRow::Role;
 
+constexpr size_t kShownRows = 8, kShownInputs = 3;  // in a message
+
 struct Verdict {
   Role role = Role::kConstant;
   std::string reason;
@@ -321,24 +323,36 @@ class Marker {
 
   void refuse_none() const {
     std::string table;
+    size_t rows = 0;
     for (const ParameterRow& row : context_.parameters) {
       if (row.role == Role::kTrainable) return;
-      if (graph::is_floating(row.type.dtype)) {
-        table += fmt::format("\n  {}  {}: {}", row.name, row.type.str(), row.reason);
-      }
+      if (!graph::is_floating(row.type.dtype) || ++rows > kShownRows) continue;
+      table += fmt::format("\n  {}  {}: {}", row.name, row.type.str(), row.reason);
     }
-    for (const Value* input : graph_.inputs()) {
-      if (input->origin.kind == graph::Origin::Kind::kGraphInput &&
-          !ops::carries_batch(graph_, input)) {
-        table += fmt::format(
-            "\n  {}  {}: a graph input without values (exported without weights?); "
-            "export with weights, or fill it with --init",
-            input->name, input->type.str());
-      }
-    }
+    if (rows > kShownRows) table += fmt::format("\n  ... and {} more", rows - kShownRows);
+    table += inputs_without_values();
     if (table.empty()) table = "\n  (the model holds no float tensors at all)";
     throw Error("nothing to train: no trainable parameter among the model's float tensors:{}",
                 table);
+  }
+
+  // A file that was exported without its weights has all of them here.
+  std::string inputs_without_values() const {
+    std::string first;
+    size_t count = 0;
+    for (const Value* input : graph_.inputs()) {
+      if (input->origin.kind != graph::Origin::Kind::kGraphInput ||
+          ops::carries_batch(graph_, input) || ++count > kShownInputs) {
+        continue;
+      }
+      first += fmt::format("{}{}  {}", count > 1 ? ", " : "", input->name, input->type.str());
+    }
+    if (count == 0) return "";
+    return fmt::format(
+        "\n  {} graph input{} without values (exported without weights?): {}{}; export the model "
+        "with its weights, or give them values with --init pytorch, kaiming, xavier or normal:STD",
+        count, count == 1 ? "" : "s", first,
+        count > kShownInputs ? fmt::format(" and {} more", count - kShownInputs) : "");
   }
 
   // An update is computed in the type of the loss.

@@ -56,8 +56,8 @@ std::string missing_weights(const Session& session) {
   }
   if (names.empty()) return "";
   return fmt::format(
-      "\n  weights without values: {}; --init kaiming, xavier or normal:STD gives them some, or "
-      "export the model with its weights",
+      "\n  weights without values: {}; --init pytorch, kaiming, xavier or normal:STD gives them "
+      "some, or export the model with its weights",
       join(names));
 }
 
@@ -161,9 +161,14 @@ Feed find_feed(const Session& session, const Flags& flags) {
     (fed_labels ? labels : samples).push_back(input);
   }
   if (samples.size() != 1 || labels.size() > 1) {
+    std::string advice = missing_weights(session);
+    if (advice.empty() && !inputs.empty()) {
+      advice =
+          "\n  only one can be fed: make the others constants of the model, or export it with one "
+          "input that it takes apart (docs/data.md)";
+    }
     throw Error("a data set feeds one input with samples, but the model has {} inputs{}{}{}",
-                inputs.size(), inputs.empty() ? "" : ":", list_inputs(session),
-                missing_weights(session));
+                inputs.size(), inputs.empty() ? "" : ":", list_inputs(session), advice);
   }
   Feed feed{samples[0]->name, samples[0]->type, "", {}};
   const bool any_batch = session.options().pipeline.set_batch;

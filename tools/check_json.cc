@@ -93,6 +93,17 @@ Json memory(const MemoryFacts& memory) {
   return json;
 }
 
+void add_data(Json& json, const CheckReport& report, const runtime::Flags& flags) {
+  const DataNeeds needs = data_needs(report, flags);
+  json["loss"] = flags.loss_output.empty() ? Json(flags.loss) : Json();
+  json["loss_assumed"] = report.loss_assumed;
+  json["output"] = text_or_null(needs.output);
+  json["classes"] = needs.classes > 0 ? Json(needs.classes) : Json();
+  json["samples"] = needs.samples;
+  json["labels"] = text_or_null(needs.labels);
+  json["placeholders"] = report.trainable() ? Json::array({"DATA.npz"}) : Json::array();
+}
+
 }  // namespace
 
 std::string report_json(const CheckReport& report, const runtime::Flags& flags) {
@@ -113,6 +124,7 @@ std::string report_json(const CheckReport& report, const runtime::Flags& flags) 
   json["outputs"] = report.outputs;
   json["baked_batch"] = report.baked_rows > 0 ? Json(report.baked_rows) : Json();
   json["set_batch"] = report.baked_rows > 0 ? Json(report.set_batch) : Json();
+  json["set_batch_problem"] = text_or_null(report.set_batch_problem);
   json["batch"] = report.batch;
   json["rows"] = report.rows;
   json["replicas"] = report.replicas;
@@ -125,6 +137,9 @@ std::string report_json(const CheckReport& report, const runtime::Flags& flags) 
   if (report.memory) json["memory"] = memory(*report.memory);
   json["near_misses"] = report.near_misses;
   json["notices"] = report.notices;
+  json["fits"] = !report.too_large;
+  add_data(json, report, flags);
+  json["next_step"] = text_or_null(next_step(report, flags));
   json["command"] = report.trainable() ? Json(train_command(report, flags)) : Json();
   return json_text(json) + "\n";
 }

@@ -34,9 +34,35 @@ std::string operator_of(std::string_view label) {
   return std::string(label.substr(0, arrow));
 }
 
+constexpr int kLayers = 8;  // of nodes between one and what it is there for
+
+// Moves or cuts what the first operand holds.
+bool only_moves(const Node& node) {
+  static constexpr const char* kOps[] = {"Slice",   "Transpose", "Unsqueeze", "Squeeze", "Reshape",
+                                         "Flatten", "Identity",  "Cast",      "Concat",  "Split"};
+  return std::ranges::any_of(kOps, [&](const char* op) { return node.is("", op); });
+}
+
+// The operator that computes with a tensor: what exporters cut weights with isn't it.
+std::string computing_operator(const Value& value, int layers) {
+  for (const graph::Use& use : value.uses()) {
+    if (!passes_gradient(*use.node, use.index)) continue;
+    if (!only_moves(*use.node)) return std::string(ops::op_label(use.node->domain, use.node->op));
+    if (layers == 0 || use.node->output(0) == nullptr) continue;
+    std::string behind = computing_operator(*use.node->output(0), layers - 1);
+    if (!behind.empty()) return behind;
+  }
+  return "";
+}
+
 // What stands before a node's name in a reason, so that equal reasons meet.
-std::string kind_of(const ParameterRow& row) {
+std::string kind_of(const ParameterRow& row, const Graph& imported) {
   const std::string_view reason = row.reason;
+  const Value* value = reason.starts_with(kThrough) ? imported.find(row.name) : nullptr;
+  if (value != nullptr) {
+    const std::string op = computing_operator(*value, kLayers);
+    if (!op.empty()) return op;
+  }
   for (const std::string_view begin : {kThrough, kStatistic}) {
     if (reason.starts_with(begin)) return operator_of(reason.substr(begin.size()));
   }
@@ -86,14 +112,15 @@ std::vector<std::string> most_frequent(const std::map<std::string, Names>& patte
   return result;
 }
 
-std::vector<ParameterGroup> groups_of(const std::vector<ParameterRow>& rows) {
+std::vector<ParameterGroup> groups_of(const std::vector<ParameterRow>& rows,
+                                      const Graph& imported) {
   struct Group {
     ParameterGroup totals;
     std::map<std::string, Names> patterns;
   };
   std::map<std::pair<Role, std::string>, Group> groups;
   for (const ParameterRow& row : rows) {
-    Group& group = groups[{row.role, kind_of(row)}];
+    Group& group = groups[{row.role, kind_of(row, imported)}];
     ++group.totals.tensors;
     if (row.type.is_static()) group.totals.elements += row.type.numel();
     Names& names = group.patterns[pattern_of(row.name)];
@@ -120,12 +147,20 @@ std::string some(const std::vector<std::string>& names) {
   return text;
 }
 
-void add_idle_tensors(CheckReport& report) {
+// No factor that anybody would train.
+bool is_zero_or_one(const Value* value) {
+  if (value == nullptr || !value->data.defined() || value->data.numel() != 1) return false;
+  return value->data.as_double(0) == 0 || value->data.as_double(0) == 1;
+}
+
+void add_idle_tensors(const Graph& imported, CheckReport& report) {
   std::vector<std::string> single, unreached, unused;
   for (const ParameterRow& row : report.parameters) {
     const std::string_view reason = row.reason;
     if (row.role != Role::kConstant) continue;
-    if (reason.ends_with("--train trains it")) single.push_back(row.name);
+    if (reason.ends_with("--train trains it") && !is_zero_or_one(imported.find(row.name))) {
+      single.push_back(row.name);
+    }
     if (reason.starts_with("no gradient path")) unreached.push_back(row.name);
     if (reason.starts_with("unused") && graph::is_floating(row.type.dtype)) {
       unused.push_back(row.name);
@@ -215,8 +250,6 @@ void add_written_out_batch_norms(const Graph& graph, CheckReport& report) {
       count == 1 ? "1 convolution is" : fmt::format("{} convolutions are", count)));
 }
 
-constexpr int kLayers = 8;  // of nodes of our own between a node and one of the file
-
 // A label without the operator that a node of the file became.
 std::string without_own_operator(const std::string& label) {
   const std::string own = std::string(ops::kDomain) + ".";
@@ -249,6 +282,27 @@ std::string in_words(const Node& node, int layers) {
   return in_words(*first->producer, layers - 1);
 }
 
+bool speaks_of_dropout(const Node& node) {
+  const auto named = [](const std::string& name) {
+    return name.find("dropout") != std::string::npos || name.find("Dropout") != std::string::npos;
+  };
+  return named(node.name) || std::ranges::any_of(node.outputs(), [&](const Value* value) {
+           return value != nullptr && named(value->name);
+         });
+}
+
+// Readers that a gradient comes from; a tensor that is cut into parts has one reader.
+int64_t places(const Value& value) {
+  int64_t count = 0;
+  bool cut = false;
+  for (const graph::Use& use : value.uses()) {
+    const bool cuts = use.node->is("", "Slice") || use.node->is("", "Split");
+    count += passes_gradient(*use.node, use.index) && !(cuts && cut);
+    cut |= cuts;
+  }
+  return count;
+}
+
 }  // namespace
 
 void describe_graph(const Graph& graph, CheckReport& report) {
@@ -259,14 +313,18 @@ void describe_graph(const Graph& graph, CheckReport& report) {
   }
   for (const Value* output : graph.outputs()) {
     report.outputs.push_back(fmt::format("{}  {}", output->name, output->type.str()));
+    report.output_types.emplace_back(output->name, output->type);
   }
   if (!graph.inputs().empty()) {
+    report.sample_dtype = graph.inputs()[0]->type.dtype;
+    report.sample_ranked = graph.inputs()[0]->type.ranked;
     const auto& dims = graph.inputs()[0]->type.dims;
     for (size_t i = 1; i < dims.size(); ++i) report.sample_shape.push_back(dims[i].value);
   }
   for (const Node& node : graph.nodes()) {
     ++report.nodes;
     report.dropouts += node.is("", "Dropout");
+    report.names_dropout |= speaks_of_dropout(node);
     report.convolutions += node.is("", "Conv") || node.is("", "ConvTranspose");
     if (!node.is("", "BatchNormalization")) continue;
     ++report.batch_norms;
@@ -280,12 +338,13 @@ void describe_graph(const Graph& graph, CheckReport& report) {
 }
 
 void describe_parameters(const Graph& imported, CheckReport& report) {
-  report.groups = groups_of(report.parameters);
+  report.groups = groups_of(report.parameters, imported);
   for (const ParameterRow& row : report.parameters) {
     const Value* value = row.role == Role::kTrainable ? imported.find(row.name) : nullptr;
-    if (value == nullptr || value->uses().size() < 2) continue;
+    const int64_t count = value == nullptr ? 0 : places(*value);
+    if (count < 2) continue;
     report.tied.push_back(
-        fmt::format("{} is read by {} nodes", support::in_quotes(row.name), value->uses().size()));
+        fmt::format("{} is read by {} nodes", support::in_quotes(row.name), count));
   }
 }
 
@@ -293,7 +352,7 @@ void find_near_misses(const Graph& imported, const Graph& graph, const runtime::
                       CheckReport& report) {
   add_near_operators(report);
   add_outputs(imported, graph, flags, report);
-  add_idle_tensors(report);
+  add_idle_tensors(imported, report);
   add_written_out_batch_norms(imported, report);
 }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "graph/graph.h"
@@ -34,11 +35,16 @@ struct MemoryFacts {
 
 struct CheckReport {
   std::string model, producer;
-  std::vector<std::string> inputs, outputs;  // "input  float[N,1,28,28]"
-  std::vector<int64_t> sample_shape;         // of the first input; -1: open
+  std::vector<std::string> inputs, outputs;                             // "input  float[N,1,28,28]"
+  std::vector<std::pair<std::string, graph::TensorType>> output_types;  // as declared
+  std::vector<int64_t> sample_shape;  // of the first input; -1: open
+  bool sample_ranked = false;         // whether that is known at all
+  graph::DType sample_dtype = graph::DType::kUndefined;
   int64_t nodes = 0, opset = 0, convolutions = 0, batch_norms = 0, dropouts = 0;
   int64_t batch_norms_in_training_form = 0;
   std::string folded_batch_norms;            // what the export did with others; "": unknown
+  int64_t folded_count = 0;                  // of them; 0: unknown
+  bool names_dropout = false;                // the file's names speak of one
   std::string dropout_advice;                // what keeps them in an export; "": unknown
   std::vector<std::string> unusual_momenta;  // "bn1: 1"
 
@@ -51,6 +57,9 @@ struct CheckReport {
   std::vector<passes::UnsupportedNode> unsupported;
   std::vector<Need> needs;  // one per unsupported node
   graph::TensorType scores;
+  bool loss_assumed = false;          // no flag names it
+  bool can_be_filled = false;         // with --init all would be well
+  bool too_large = false;             // the batch that was asked for doesn't fit
   std::optional<MemoryFacts> memory;  // when a plan could be made
   std::vector<std::string> tied;      // "'w' is read by 2 nodes"
   std::vector<std::string> near_misses;
@@ -70,6 +79,20 @@ void find_near_misses(const graph::Graph& imported, const graph::Graph& graph,
                       const runtime::Flags& flags, CheckReport& report);
 // Where a plan needs the most memory, said with nodes of the file.
 std::string peak_in_words(const passes::Plan& plan);
+
+// Scores that can only be values, since one class can't be told from another.
+bool one_value_per_row(const graph::TensorType& scores);
+
+// What the data must be: "float32 [N,3,32,32]", "int64 [N] in 0..9", "cross_entropy over 'y'".
+struct DataNeeds {
+  std::string samples, labels, loss, output;
+  int64_t classes = -1;
+};
+DataNeeds data_needs(const CheckReport& report, const runtime::Flags& flags);
+// The same as lines, and what else was taken for granted.
+std::vector<std::string> assumptions(const CheckReport& report, const runtime::Flags& flags);
+// What to do with a file that can't be trained; "" when nothing is known.
+std::string next_step(const CheckReport& report, const runtime::Flags& flags);
 
 // The `sardonyx train` command that does what the flags of the check asked for.
 std::string train_command(const CheckReport& report, const runtime::Flags& flags);

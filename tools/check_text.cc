@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <span>
+#include <string_view>
 
 #include "graph/support/text.h"
 #include "runtime/text.h"
@@ -86,12 +88,37 @@ std::string besides_nodes(const CheckReport& report) {
   return std::ranges::any_of(report.unsupported, told) ? "" : report.problem;
 }
 
+// "--batch 128", or of a micro-batch where the batch is cut.
+const char* batch_word(const CheckReport& report) {
+  return report.rows == report.batch ? "batch" : "micro-batch";
+}
+
+// What the word "trainable" alone would hide.
+std::string reservations(const CheckReport& report) {
+  std::string text;
+  if (!report.folded_batch_norms.empty()) {
+    const int64_t count = report.folded_count;
+    text += fmt::format(", but without\n  its {}BatchNormalization{}: see facts",
+                        count > 0 ? fmt::format("{} ", count) : "", count == 1 ? "" : "s");
+  }
+  if (report.too_large) {
+    const MemoryFacts& memory = *report.memory;
+    text += fmt::format(
+        "{}\n  a {} of {} doesn't fit: it takes {}, and {} {}", text.empty() ? ", but" : ";",
+        batch_word(report), report.rows,
+        bytes_str(static_cast<double>(memory.planned.state_bytes + memory.planned.arena_bytes)),
+        memory.budget_owner, bytes_str(static_cast<double>(memory.budget_bytes)));
+  }
+  return text;
+}
+
 void verdict(Text& text, const CheckReport& report) {
   const std::string model = printable(report.model);
   if (report.trainable()) {
     const int64_t count = tensors(report, Role::kTrainable);
-    text.line(fmt::format("{}: trainable, {} parameters in {} tensor{}", model,
-                          runtime::count_str(elements(report, Role::kTrainable)), count, s(count)));
+    text.line(fmt::format("{}: trainable, {} parameters in {} tensor{}{}", model,
+                          runtime::count_str(elements(report, Role::kTrainable)), count, s(count),
+                          reservations(report)));
   } else {
     text.line(fmt::format("{}: can't be trained as it is", model));
     const std::string problem = besides_nodes(report);
@@ -188,7 +215,8 @@ std::string dropout(const CheckReport& report) {
   if (report.dropouts > 0) {
     return fmt::format("{} Dropout: active in training only", report.dropouts);
   }
-  return "0 Dropout" + (report.dropout_advice.empty() ? "" : ": " + report.dropout_advice);
+  if (report.dropout_advice.empty()) return "0 Dropout";
+  return "0 Dropout, but names of some; " + report.dropout_advice;
 }
 
 void ports(Text& text, const char* verb, const std::vector<std::string>& ports) {
@@ -197,6 +225,8 @@ void ports(Text& text, const char* verb, const std::vector<std::string>& ports) 
   text.rest(ports.size(), shown);
 }
 
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
 void baked_batch(Text& text, const CheckReport& report) {
   if (report.baked_rows <= 0) return text.line("  any batch size");
   if (report.set_batch_problem.empty()) {
@@ -204,12 +234,15 @@ void baked_batch(Text& text, const CheckReport& report) {
         fmt::format("  the batch {} is baked in; --set-batch takes any other", report.baked_rows));
   }
   text.line(fmt::format(
-      "  the batch {0} is baked in: every (micro-)batch must have {0} rows, so\n  add --drop-last",
+      "  the batch {0} is baked in: every (micro-)batch must have {0} rows (--drop-last)",
       report.baked_rows));
   // What is wrong with the file in any case is said elsewhere.
   const std::string& why = report.set_batch_problem;
-  if (why.empty() || why == report.problem) return;
-  text.line("  --set-batch doesn't work here: " + why.substr(0, why.find('\n')));
+  const std::string line = first_line(why);
+  if (line.empty() || line == first_line(report.problem)) return;
+  constexpr std::string_view kFlag = "--set-batch: ";
+  text.line(fmt::format("  --set-batch doesn't work here: {}",
+                        line.starts_with(kFlag) ? line.substr(kFlag.size()) : line));
 }
 
 void facts(Text& text, const CheckReport& report) {
@@ -230,11 +263,6 @@ void facts(Text& text, const CheckReport& report) {
 }
 
 // --- memory
-
-// "--batch 128", or of a micro-batch where the batch is cut.
-const char* batch_word(const CheckReport& report) {
-  return report.rows == report.batch ? "batch" : "micro-batch";
-}
 
 void largest(Text& text, const CheckReport& report) {
   const MemoryFacts& memory = *report.memory;
@@ -284,8 +312,13 @@ void list(Text& text, const char* head, const std::vector<std::string>& lines) {
 std::vector<std::string> notices(const CheckReport& report) {
   std::vector<std::string> lines = report.notices;
   if (!report.tied.empty()) {
+    const auto some = std::span(report.tied).first(std::min<size_t>(report.tied.size(), 3));
     std::string line = "a tensor in several places is one parameter, its gradients add up: ";
-    lines.push_back(line + runtime::join(report.tied));
+    line += runtime::join(std::vector<std::string>(some.begin(), some.end()));
+    if (some.size() < report.tied.size()) {
+      line += fmt::format(" and {} more", report.tied.size() - some.size());
+    }
+    lines.push_back(line);
   }
   return lines;
 }
@@ -293,17 +326,12 @@ std::vector<std::string> notices(const CheckReport& report) {
 void ending(Text& text, const CheckReport& report, const runtime::Flags& flags) {
   if (report.trainable()) {
     text.head(fmt::format("train it with{}", to_fill_in(report)));
+    for (const std::string& line : assumptions(report, flags)) text.item(line);
     text.line("  " + train_command(report, flags));
     return;
   }
-  const bool operators =
-      std::ranges::any_of(report.unsupported, [](const passes::UnsupportedNode& node) {
-        return node.kind == passes::UnsupportedNode::Kind::kUnknownOperator;
-      });
-  if (!operators) return;
-  text.head(
-      "next step: `sardonyx ops` lists the operators there are; export the network without the\n"
-      "missing ones, or train on an output in front of them with --output");
+  const std::string step = next_step(report, flags);
+  if (!step.empty()) text.head("next step: " + printable(step));
 }
 
 }  // namespace

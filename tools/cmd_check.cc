@@ -10,6 +10,7 @@
 
 #include "graph/support/error.h"
 #include "graph/support/text.h"
+#include "passes/weight_inputs.h"
 #include "runtime/feed.h"
 #include "runtime/single_rows.h"
 #include "runtime/text.h"
@@ -32,6 +33,7 @@ struct CheckFlags {
 using SessionPtr = std::unique_ptr<runtime::Session>;
 
 constexpr int64_t kMostSearchedNodes = 5000;  // a plan of more takes seconds
+constexpr int64_t kExampleSize = 20;
 
 SessionPtr open_session(const runtime::Flags& flags) {
   return runtime::Session::open(flags.model, runtime::session_options(flags));
@@ -44,7 +46,8 @@ SessionPtr try_set_batch(runtime::Flags flags, CheckReport& report) {
   SessionPtr session = open_session(flags);
   report.set_batch_problem = session->examine(report.baked_rows + 1).error;
   report.set_batch = report.set_batch_problem.empty() || asked;
-  return report.set_batch ? std::move(session) : nullptr;
+  // A fresh one: notices of the trial speak of its rows.
+  return report.set_batch ? open_session(flags) : nullptr;
 }
 
 // What `train` would refuse before it reads any data.
@@ -109,15 +112,33 @@ MemoryFacts plan_memory(runtime::Session& session, const runtime::Flags& flags,
   return memory;
 }
 
+// More than there is: what is trained then is the largest batch that fits, if there is any.
+void refuse_size(CheckReport& report, const std::string& problem) {
+  const auto& largest = report.memory->largest;
+  report.too_large = largest && largest->rows > 0;
+  if (!report.too_large) throw Error(problem);
+}
+
 void add_memory(runtime::Session& session, const runtime::Flags& flags, CheckReport& report) {
   report.memory = plan_memory(session, flags, report);
-  find_largest(session, report, *report.memory);
-  if (!flags.memory_budget || bytes_of(report.memory->planned) <= report.memory->budget_bytes) {
+  report.notices = session.notices();  // the search's would speak of its own batches
+  MemoryFacts& memory = *report.memory;
+  find_largest(session, report, memory);
+  if (bytes_of(memory.planned) <= memory.budget_bytes) return;
+  if (!flags.memory_budget) {
+    const auto bytes = [](int64_t count) { return runtime::bytes_str(static_cast<double>(count)); };
+    refuse_size(report, fmt::format("a step of {} rows takes {}, but {} {}", report.rows,
+                                    bytes(bytes_of(memory.planned)), memory.budget_owner,
+                                    bytes(memory.budget_bytes)));
     return;
   }
   runtime::Flags bounded = flags;
   bounded.set_batch = report.set_batch;
-  report.memory->planned = open_session(bounded)->draft_plan(report.rows)->memory;
+  try {
+    memory.planned = open_session(bounded)->draft_plan(report.rows)->memory;
+  } catch (const Error& error) {
+    refuse_size(report, error.what());
+  }
 }
 
 // "3x224x224"
@@ -134,16 +155,48 @@ bool has_open_sizes(const graph::TensorType& type) {
                                      [](const graph::Dim& dim) { return !dim.known(); });
 }
 
+// "3x224x224", of as many axes as the input has.
+std::string sizes_example(const graph::TensorType& type) {
+  if (!type.ranked || type.rank() == 4) return "3x224x224";
+  std::string text;
+  for (int axis = 1; axis < type.rank(); ++axis) {
+    text += fmt::format("{}{}", axis > 1 ? "x" : "",
+                        type.dims[axis].known() ? type.dims[axis].value : kExampleSize);
+  }
+  return text;
+}
+
 // What is behind any other problem of a model whose input has open sizes.
 std::string explain_open_sizes(const runtime::Session& session, const std::string& problem) {
   for (const graph::Value* input : session.data_inputs()) {
     if (!has_open_sizes(input->type)) continue;
     return fmt::format(
         "input '{}' has type {}: not all sizes of a sample are in the file, and without them the "
-        "rest isn't known; give them, as --input 3x224x224 (train takes them from the data)\n  {}",
-        input->name, input->type.str(), problem);
+        "rest isn't known; give them, as --input {} (train takes them from the data)",
+        input->name, input->type.str(), sizes_example(input->type));
   }
   return problem;
+}
+
+// A file without weights may be fine with new ones.
+bool can_be_filled(const runtime::Session& session, runtime::Flags flags, int64_t rows) {
+  if (!flags.init.empty() || passes::weight_inputs(session.imported()).empty()) return false;
+  flags.init = "pytorch";
+  const SessionPtr filled = open_session(flags);
+  return filled->examine(rows).error.empty() && refused_by_train(*filled, flags).empty();
+}
+
+// Behind nodes that can't be run nobody has looked for it.
+bool lacks_output(const runtime::Session& session, const graph::Graph& prepared,
+                  const std::string& name) {
+  return !name.empty() && prepared.find(name) == nullptr &&
+         session.imported().find(name) == nullptr;
+}
+
+std::string list_outputs(const CheckReport& report) {
+  std::string text;
+  for (const std::string& output : report.outputs) text += "\n  " + output;
+  return text;
 }
 
 CheckReport examine(const CheckFlags& check) {
@@ -166,8 +219,13 @@ CheckReport examine(const CheckFlags& check) {
     session->describe_data({{session->data_inputs()[0]->name, check.sample}}, {});
     report.sample_shape = check.sample;
   }
-  report.folded_batch_norms = describe(folded_batch_norm(session->model().skeleton()));
-  if (report.dropouts == 0) report.dropout_advice = dropout_advice(report.producer);
+  const FoldedBatchNorm folded = folded_batch_norm(session->model().skeleton());
+  report.folded_batch_norms = describe(folded);
+  report.folded_count = folded.convolutions;
+  const bool trained = report.batch_norms_in_training_form > 0;
+  if (report.dropouts == 0 && report.names_dropout && !trained) {
+    report.dropout_advice = dropout_advice(report.producer);
+  }
   auto setup = runtime::batch_setup(flags, runtime::baked_rows(*session));
   runtime::join_singles(*session, {setup.batch}, setup.cut);
   report.batch = setup.batch;
@@ -177,6 +235,10 @@ CheckReport examine(const CheckFlags& check) {
   report.unsupported = std::move(found.unsupported);
   report.scores = found.scores;
   report.problem = found.error;
+  if (!report.problem.empty() && lacks_output(*session, *found.graph, flags.output)) {
+    report.problem = fmt::format("there is no output '{}'; the outputs are:{}", flags.output,
+                                 list_outputs(report));
+  }
   if (report.problem.empty()) report.problem = refused_by_train(*session, flags);
   if (report.problem.empty()) report.problem = refused_by_save(*session, *found.graph);
   if (report.problem.empty()) {
@@ -189,11 +251,32 @@ CheckReport examine(const CheckFlags& check) {
   if (!report.problem.empty() && check.sample.empty()) {
     report.problem = explain_open_sizes(*session, report.problem);
   }
+  if (!report.problem.empty()) {
+    runtime::Flags filled = unbounded;
+    filled.set_batch = report.set_batch;
+    report.can_be_filled = can_be_filled(*session, filled, report.rows);
+  }
   report.needs = needs(*found.graph, report.unsupported,
                        flags.loss_output.empty() ? flags.output : flags.loss_output);
   describe_parameters(session->imported(), report);
   find_near_misses(session->imported(), *found.graph, flags, report);
-  report.notices = session->notices();
+  if (!report.memory) report.notices = session->notices();
+  return report;
+}
+
+// Without --loss one column is taken for values: as classes there would be one only.
+CheckReport examine_with_loss(CheckFlags& check) {
+  runtime::Flags& flags = check.shared;
+  CheckReport report = examine(check);
+  const bool open = !flags.given.contains("--loss") && flags.loss_output.empty();
+  const bool column = report.scores.ranked ? one_value_per_row(report.scores)
+                                           : report.output_types.size() == 1 &&
+                                                 one_value_per_row(report.output_types[0].second);
+  if (open && column) {
+    flags.loss = "mse";
+    report = examine(check);
+  }
+  report.loss_assumed = open;
   return report;
 }
 
@@ -210,8 +293,9 @@ Action setup_check(CLI::App& app) {
   add_json_flag(app, flags->shared);
   add_graph_flags(app, flags->shared);
   add_example(app, "sardonyx check resnet.onnx --batch 32");
-  return [flags] {
-    const CheckReport report = examine(*flags);
+  return [flags, &app] {
+    if (app.get_option("--loss")->count() > 0) flags->shared.given.insert("--loss");
+    const CheckReport report = examine_with_loss(*flags);
     fmt::print("{}", flags->shared.json ? report_json(report, flags->shared)
                                         : report_text(report, flags->shared,
                                                       flags->all ? Rows::kAll : Rows::kGrouped));

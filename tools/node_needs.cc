@@ -48,17 +48,6 @@ bool may_be_trained(const Value& value) {
          value.origin.kind != graph::Origin::Kind::kNone;
 }
 
-bool passes_gradient(const Node& node, int input) {
-  const ops::OpDef* op = ops::OpRegistry::get().find(node);
-  if (op == nullptr) return true;
-  if (op->gradient.kind == ops::Gradient::Kind::kNone && !op->spelling) return false;
-  if (op->inputs.empty()) return true;
-  if (op->parameter_slot && op->parameter_slot(input) == ops::ParameterSlot::kStatistic) {
-    return false;
-  }
-  return op->inputs[std::min<size_t>(input, op->inputs.size() - 1)].no_gradient.empty();
-}
-
 bool reads_any(const Node& node, const Values& moved) {
   for (int i = 0; i < node.num_inputs(); ++i) {
     const Value* value = node.input(i);
@@ -92,6 +81,17 @@ std::vector<std::string> near_operators(const passes::UnsupportedNode& node) {
 }
 
 }  // namespace
+
+bool passes_gradient(const Node& node, int input) {
+  const ops::OpDef* op = ops::OpRegistry::get().find(node);
+  if (op == nullptr) return true;
+  if (op->gradient.kind == ops::Gradient::Kind::kNone && !op->spelling) return false;
+  if (op->inputs.empty()) return true;
+  if (op->parameter_slot && op->parameter_slot(input) == ops::ParameterSlot::kStatistic) {
+    return false;
+  }
+  return op->inputs[std::min<size_t>(input, op->inputs.size() - 1)].no_gradient.empty();
+}
 
 const char* need_name(Need need) {
   static constexpr const char* kNames[] = {"side_outputs", "forward", "gradient"};

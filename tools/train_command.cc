@@ -20,22 +20,15 @@ std::string quoted(const std::string& word) {
   return text + "'";
 }
 
-// The named data set whose images these are, else a file of arrays. Fashion-MNIST is found where
-// its package puts it.
-std::string data_for(const CheckReport& report) {
+// The named data set whose images these might be; "": none.
+std::string named_data(const CheckReport& report) {
   const std::vector<int64_t>& shape = report.sample_shape;
   const int64_t classes =
       report.scores.rank() >= 2 && report.scores.dims[1].known() ? report.scores.dims[1].value : -1;
   if (shape == std::vector<int64_t>{1, 28, 28} && classes == 10) return "fashion-mnist";
   if (shape == std::vector<int64_t>{3, 32, 32} && classes == 10) return "cifar10 --data-dir DIR";
   if (shape == std::vector<int64_t>{3, 32, 32} && classes == 100) return "cifar100 --data-dir DIR";
-  return "npz:DATA.npz";
-}
-
-// One column of floats is a value to be predicted, not a class.
-bool single_column(const graph::TensorType& scores) {
-  return scores.rank() == 1 ||
-         (scores.rank() == 2 && scores.dims[1].known() && scores.dims[1].value == 1);
+  return "";
 }
 
 class Words {
@@ -102,10 +95,8 @@ void add_devices(Words& words, const runtime::Flags& flags) {
   words.number("--memory-budget", flags.memory_budget);
 }
 
-void add_loss(Words& words, const CheckReport& report, const runtime::Flags& flags) {
-  const bool values = flags.loss_output.empty() && single_column(report.scores);
-  words.word("--loss", flags.loss == "cross_entropy" && values ? "mse" : flags.loss,
-             "cross_entropy");
+void add_loss(Words& words, const runtime::Flags& flags) {
+  words.word("--loss", flags.loss, "cross_entropy");
   words.word("--reduction", flags.reduction, "mean");
   words.number("--label-smoothing", flags.label_smoothing);
   words.number("--ignore-index", flags.ignore_index);
@@ -124,28 +115,35 @@ void add_parameters(Words& words, const runtime::Flags& flags) {
   words.flag("--no-dropout", flags.no_dropout);
 }
 
+// Uncut, so that no gradients are kept beside it.
+int64_t batch_that_fits(const CheckReport& report, const runtime::Flags& flags) {
+  if (!report.too_large) return report.batch;
+  return report.memory->largest->rows * (flags.shares.empty() ? report.replicas : 1);
+}
+
 }  // namespace
 
 std::string train_command(const CheckReport& report, const runtime::Flags& flags) {
-  Words words(fmt::format("sardonyx train {} --data {} --epochs 10 --batch {} --lr {}",
-                          quoted(report.model), data_for(report), report.batch,
+  Words words(fmt::format("sardonyx train {} --data npz:DATA.npz --epochs 10 --batch {} --lr {}",
+                          quoted(report.model), batch_that_fits(report, flags),
                           runtime::number_str(runtime::learning_rate(flags))));
   add_optimizer(words, flags);
   words.flag("--set-batch", report.set_batch);
   words.flag("--drop-last", report.demands_rows());
-  words.number("--accumulate", flags.accumulate);
-  words.number("--micro-batch", flags.micro_batch);
+  if (!report.too_large) {
+    words.number("--accumulate", flags.accumulate);
+    words.number("--micro-batch", flags.micro_batch);
+  }
   add_devices(words, flags);
-  add_loss(words, report, flags);
+  add_loss(words, flags);
   add_parameters(words, flags);
   return words.text() + " --save trained.onnx";
 }
 
 std::string to_fill_in(const CheckReport& report) {
-  const std::string data = data_for(report);
-  if (data.starts_with("cifar")) return " (DIR: the folder of its binary version, *.bin)";
-  if (data.starts_with("npz:")) return " (DATA.npz: your arrays, see docs/data.md)";
-  return "";
+  const std::string named = named_data(report);
+  return fmt::format(" (DATA.npz: your arrays, see docs/data.md{})",
+                     named.empty() ? "" : "; or --data " + named);
 }
 
 }  // namespace sardonyx::tools

@@ -127,6 +127,12 @@ RowType label_type(const DatasetInfo& data, const AdaptOptions& options) {
   return wanted;
 }
 
+// Named sets and pictures are known to hold pixels; the bytes of an array may be anything.
+bool scales_unasked(const DatasetInfo& data, const ModelInput& input, const AdaptOptions& options) {
+  return data.name.starts_with("npz:") && data.sample.dtype == DType::kUint8 &&
+         graph::is_floating(input.type.dtype) && options.scale == PixelScale::kUnit;
+}
+
 RowConversion label_conversion(const RowType& from, const RowType& to) {
   RowConversion c;
   c.from = from.dtype;
@@ -242,6 +248,11 @@ std::shared_ptr<const Dataset> adapt(std::shared_ptr<const Dataset> data, const 
   info.label = label;
   info.axes = fit.axes;
   if (!fit.note.empty()) info.notes.push_back(fit.note);
+  if (scales_unasked(source, input, options)) {
+    info.notes.push_back(
+        fmt::format("{}: the samples are uint8 and are divided by 255; --raw-pixels keeps 0 to 255",
+                    source.name));
+  }
   return std::make_shared<AdaptedDataset>(std::move(data), std::move(info),
                                           RowConverter(std::move(sample)),
                                           std::move(label_converter));

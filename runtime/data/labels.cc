@@ -81,11 +81,14 @@ void check_not_floating(const Tensor& labels, const std::string& name) {
     double value = labels.as_double(i);
     if (value == std::floor(value)) continue;
     throw Error(
-        "{}: label {} at index {} is not a class number; labels are {}, expected integers{}", name,
-        value, index_text(i, labels.shape()), type_text(labels), hint);
+        "{}: label {} at index {} is not a class number; labels are {}, expected integers{}; if "
+        "they are values and no classes, give --loss mse",
+        name, value, index_text(i, labels.shape()), type_text(labels), hint);
   }
   throw Error(
-      "{}: labels are {}, expected integers. All values are whole numbers: save them as int64{}",
+      "{}: labels are {}, expected integers. All values are whole numbers: save them as int64, "
+      "with "
+      ".astype(np.int64){}; if they are values and no classes, give --loss mse",
       name, type_text(labels), hint);
 }
 

@@ -89,8 +89,9 @@ TEST(AppendLoss, labels_with_an_entry_per_class_look_one_hot) {
             "look one-hot, with 3 classes along axis 1; give the indices, as "
             "labels.argmax(axis=1) does");
   EXPECT_EQ(refusal({Dim::named("N"), Dim(2)}),
-            "none of the model's outputs fits the labels of loss cross_entropy; name one with "
-            "--output:\n  y  float[N:4,3]");
+            "none of the model's outputs fits the labels [N,2] of loss cross_entropy: it takes the "
+            "shape of an output without the axis of its classes, [N] for scores [N,classes]; for "
+            "values give --loss mse; the outputs are:\n  y  float[N:4,3]");
 }
 
 }  // namespace

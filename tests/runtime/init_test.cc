@@ -172,10 +172,11 @@ TEST(Init, weights_without_values_are_named_when_nothing_fills_them) {
   const auto session = open(options_of("", 0));
   EXPECT_EQ(passes::weight_inputs(session->imported()).size(), 14u);
   const std::string error = testing::error_of([&] { find_feed(*session, Flags()); });
-  EXPECT_NE(error.find("weights without values: 'conv_w', 'conv_b', 'scale', 'shift', 'mean', "
-                       "'var', ...; --init kaiming, xavier or normal:STD gives them some, or "
-                       "export the model with its weights"),
-            std::string::npos)
+  EXPECT_NE(
+      error.find("weights without values: 'conv_w', 'conv_b', 'scale', 'shift', 'mean', "
+                 "'var', ...; --init pytorch, kaiming, xavier or normal:STD gives them some, or "
+                 "export the model with its weights"),
+      std::string::npos)
       << error;
 }
 

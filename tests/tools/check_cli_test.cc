@@ -180,6 +180,15 @@ TEST_F(CheckCli, a_tensor_in_two_places_is_told) {
   y = MatMul(h, w)
 })");
   EXPECT_EQ(json("tied.onnx")["tied"], Json::array({"'w' is read by 2 nodes"}));
+  put("shape.onnx", R"(g (float[N,2] x) => (float[N,2] y) <float[2,2] w = {1, 0, 2, 1}> {
+  s = Shape(w)
+  h = MatMul(x, w)
+  o = ConstantOfShape(s)
+  y = Add(h, x)
+})");
+  const Json report = json("shape.onnx");
+  EXPECT_TRUE(report["tied"].empty()) << report["tied"];
+  EXPECT_EQ(report["parameter_groups"][0]["kind"], "MatMul");
 }
 
 TEST_F(CheckCli, open_sizes_are_named_as_the_cause_and_can_be_given) {
@@ -213,7 +222,90 @@ TEST_F(CheckCli, open_sizes_are_named_as_the_cause_and_can_be_given) {
       << unknown.out;
 }
 
+TEST_F(CheckCli, one_column_is_taken_for_values_and_refused_as_classes_alike) {
+  put("column.onnx", R"(g (float[N,2] x) => (float[N,1] y) <float[2,1] w = {1, 2}> {
+  y = MatMul(x, w)
+})");
+  const Outcome text = run("check column.onnx");
+  EXPECT_EQ(text.code, 0) << text.err;
+  EXPECT_TRUE(has(
+      text.out,
+      "  x float32 [N,2], y float32 [N,1] or [N]; mse over 'y'\n"
+      "  one column is taken for values, so the loss is mse (for a yes or no: bce_with_logits)\n"
+      "  sardonyx train column.onnx --data npz:DATA.npz --epochs 10 --batch 64 --lr 0.01 "
+      "--loss mse --save trained.onnx\n"))
+      << text.out;
+  const Json report = json("column.onnx");
+  EXPECT_EQ(report["loss"], "mse");
+  EXPECT_EQ(report["loss_assumed"], true);
+  EXPECT_EQ(report["output"], "y");
+  EXPECT_EQ(report["classes"], Json());
+  EXPECT_EQ(report["labels"], "float32 [N,1] or [N]");
+  EXPECT_EQ(report["placeholders"], Json::array({"DATA.npz"}));
+  for (const char* command :
+       {"check column.onnx --loss cross_entropy", "inspect column.onnx --training",
+        "bench column.onnx --steps 1", "train column.onnx --data synthetic:8"}) {
+    const Outcome outcome = run(command);
+    EXPECT_EQ(outcome.code, 1) << command;
+    EXPECT_TRUE(has(outcome.err, "loss cross_entropy has nothing to learn from one class, and 'y'"))
+        << command << outcome.err;
+    EXPECT_TRUE(has(outcome.err, "if these are values, give --loss mse")) << outcome.err;
+  }
+}
+
+TEST_F(CheckCli, standard_operators_that_are_missing_are_told_from_unknown_ones) {
+  put("box.onnx",
+      R"(g (float[N,4] x) => (float[N,4] y) <float[4,4] w = {1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1}> {
+  m = MatMul(x, w)
+  s = SequenceConstruct(m)
+  y = Scan(s)
+})");
+  const Outcome outcome = run("check box.onnx");
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_TRUE(has(outcome.out, "a standard operator that Sardonyx doesn't have (docs/limits.md)"))
+      << outcome.out;
+  EXPECT_TRUE(has(outcome.out, "Sardonyx doesn't have: unroll the loop, or export without"));
+  EXPECT_TRUE(has(outcome.out, "\nnext step: export without control flow: unroll the loop, or "));
+  const Outcome output = run("check box.onnx --output zzz");
+  EXPECT_TRUE(
+      output.out.starts_with("box.onnx: can't be trained as it is\n"
+                             "there is no output 'zzz'; the outputs are:\n  y  "))
+      << output.out;
+}
+
+TEST_F(CheckCli, a_file_without_weights_ends_in_a_command_that_gives_it_some) {
+  put("bare.onnx",
+      "g (float[N,6] x, float[6,4] w, float[4] b) => (float[N,4] y) { y = Gemm(x, w, b) }");
+  const Outcome outcome = run("check bare.onnx");
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_TRUE(has(outcome.out,
+                  "2 graph inputs without values (exported without weights?): w  float[6,4], b  "
+                  "float[4]; export"))
+      << outcome.out;
+  const std::string command =
+      "sardonyx train bare.onnx --data npz:DATA.npz --epochs 10 --batch 64 --lr 0.01 --init "
+      "pytorch --save trained.onnx";
+  EXPECT_TRUE(
+      outcome.out.ends_with("next step: export the model with its weights, or give it new "
+                            "ones:\n  " +
+                            command + "\n"))
+      << outcome.out;
+  EXPECT_TRUE(has(json("bare.onnx")["next_step"].get<std::string>(), command));
+}
+
 // --- memory
+
+TEST_F(CheckCli, a_batch_that_does_not_fit_is_said_at_once_and_the_command_has_one_that_does) {
+  ASSERT_EQ(run("model resnet18 --width 8 --input 3x32x32 -o net.onnx").code, 0);
+  const std::string flags = "net.onnx --batch 1000000";
+  const Json report = json(flags);
+  EXPECT_EQ(report["fits"], false);
+  const int64_t rows = report["memory"]["largest_batch"]["rows"];
+  EXPECT_TRUE(has(report["command"], fmt::format(" --batch {} ", rows))) << report["command"];
+  const Outcome text = run("check " + flags);
+  EXPECT_EQ(text.code, 0);
+  EXPECT_TRUE(has(text.out, ", but\n  a batch of 1000000 doesn't fit: it takes ")) << text.out;
+}
 
 TEST_F(CheckCli, the_largest_batch_fits_into_the_budget_and_a_tenth_more_does_not) {
   ASSERT_EQ(run("model resnet18 --width 8 --input 3x32x32 -o net.onnx").code, 0);

@@ -266,7 +266,7 @@ TEST_F(CliErrors, a_baked_batch_is_explained) {
   graph::write_onnx(*by_hand, program_.file("rows.onnx"));
   const Outcome refused = run("check rows.onnx --loss mse");
   EXPECT_TRUE(has(refused.out,
-                  "add --drop-last\n  --set-batch doesn't work here: --set-batch: node "
+                  "must have 4 rows (--drop-last)\n  --set-batch doesn't work here: node "
                   "Add -> y can't be shown to take another number of rows than the 4 "
                   "of the file: with 101 rows, "))
       << refused.out;
@@ -285,9 +285,11 @@ TEST_F(CliErrors, a_file_without_weights_is_told_apart_and_filled) {
   graph::write_onnx(*model, program_.file("shapes.onnx"));
   const Outcome refused = run("train shapes.onnx --data synthetic:64");
   EXPECT_EQ(refused.code, 1);
-  EXPECT_TRUE(has(refused.err, "weights without values: 'w', 'b'; --init kaiming, xavier or"))
+  EXPECT_TRUE(
+      has(refused.err, "weights without values: 'w', 'b'; --init pytorch, kaiming, xavier or"))
       << refused.err;
-  EXPECT_TRUE(has(run("check shapes.onnx").out, "fill it with --init")) << refused.err;
+  EXPECT_TRUE(has(run("check shapes.onnx").out, "give them values with --init pytorch"))
+      << refused.err;
   const Outcome check = run("check shapes.onnx --init xavier");
   EXPECT_EQ(check.code, 0) << check.err;
   EXPECT_TRUE(has(check.out, " --init xavier --save trained.onnx")) << check.out;

@@ -213,10 +213,12 @@ TEST_F(Cli, check_says_what_is_trained_and_with_which_command) {
   const std::string all = run("check lenet.onnx --batch 8 --freeze conv1* --all").out;
   EXPECT_TRUE(has(all, "conv2.weight  float[50,20,5,5]  trainable  reaches the loss through"));
   EXPECT_TRUE(has(all, "constant   frozen by --freeze"));
-  EXPECT_TRUE(
-      text.out.ends_with("train it with (DATA.npz: your arrays, see docs/data.md)\n  sardonyx "
-                         "train lenet.onnx --data npz:DATA.npz --epochs 10 --batch 8 --lr "
-                         "0.01 --freeze 'conv1*' --save trained.onnx\n"))
+  EXPECT_TRUE(text.out.ends_with(
+      "train it with (DATA.npz: your arrays, see docs/data.md)\n"
+      "  x float32 [N,1,16,16], y int64 [N] in 0..9; cross_entropy over 'output'\n"
+      "  for values instead of classes: --loss mse\n"
+      "  sardonyx train lenet.onnx --data npz:DATA.npz --epochs 10 --batch 8 --lr "
+      "0.01 --freeze 'conv1*' --save trained.onnx\n"))
       << text.out;
   EXPECT_TRUE(has(run("check lenet.onnx --momentum 0.9 --nesterov --dtype f64").out,
                   "--lr 0.01 --momentum 0.9 --nesterov --dtype f64 --save"));
@@ -546,8 +548,10 @@ TEST_F(Cli, the_summary_of_a_plan_comes_first_and_alone) {
 TEST_F(Cli, the_command_of_check_says_what_is_to_be_filled_in) {
   ASSERT_EQ(run("model resnet18 --width 8 --input 3x32x32 -o cifar.onnx").code, 0);
   EXPECT_TRUE(has(run("check cifar.onnx").out,
-                  "train it with (DIR: the folder of its binary version, *.bin)\n  sardonyx train "
-                  "cifar.onnx --data cifar10 --data-dir DIR --epochs 10 "));
+                  "train it with (DATA.npz: your arrays, see docs/data.md; or --data cifar10 "
+                  "--data-dir DIR)\n  x float32 [N,3,32,32], y int64 [N] in 0..9; "));
+  EXPECT_TRUE(has(run("check cifar.onnx --loss mse").out,
+                  "  x float32 [N,3,32,32], y float32 [N,10]; mse over "));
 }
 
 }  // namespace

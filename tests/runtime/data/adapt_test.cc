@@ -127,6 +127,23 @@ TEST(Adapt, raw_pixels_and_byte_inputs_stay_as_they_are) {
             (std::vector<double>{3, 200}));
 }
 
+TEST(Adapt, bytes_of_an_npz_file_that_are_divided_give_a_note) {
+  DatasetInfo info;
+  info.name = "npz:d.npz (train)";
+  const auto data =
+      std::make_shared<ArrayDataset>(Arrays{Tensor::of<uint8_t>({1, 2}, {3, 200}), {}, {}}, info);
+  const auto notes = [&](DType to, const AdaptOptions& options) {
+    return adapt(data, input(to, {2}), options)->info().notes;
+  };
+  EXPECT_EQ(notes(DType::kFloat32, {}),
+            (std::vector<std::string>{"npz:d.npz (train): the samples are uint8 and are divided by "
+                                      "255; --raw-pixels keeps 0 to 255"}));
+  AdaptOptions raw;
+  raw.scale = PixelScale::kRaw;
+  EXPECT_TRUE(notes(DType::kFloat32, raw).empty());
+  EXPECT_TRUE(notes(DType::kUint8, {}).empty());
+}
+
 TEST(Adapt, one_mean_serves_all_channels_that_move) {
   auto data = source(Tensor::of<float>({1, 2, 1, 2}, {1, 2, 3, 4}), {}, ImageAxes::kChw);
   AdaptOptions options;
@@ -169,11 +186,12 @@ TEST(Adapt, types_that_lose_information_are_refused) {
   classes.label = RowType{DType::kInt64, {}};
   EXPECT_EQ(error_of([&] { adapt(floats, input(DType::kFloat32, {2}), classes); }),
             "d: labels are float[1], expected integers. All values are whole numbers: save them as "
-            "int64");
+            "int64, with .astype(np.int64); if they are values and no classes, give --loss mse");
   auto halves = source(Tensor::of<float>({2, 1}, {1, 2}), Tensor::of<float>({2}, {1.f, 1.5f}));
   EXPECT_EQ(
       error_of([&] { adapt(halves, input(DType::kFloat32, {1}), classes); }),
-      "d: label 1.5 at index 1 is not a class number; labels are float[2], expected integers");
+      "d: label 1.5 at index 1 is not a class number; labels are float[2], expected integers; "
+      "if they are values and no classes, give --loss mse");
   auto one_hot = source(Tensor::of<float>({1, 2}, {1, 2}), Tensor::of<float>({1, 2}, {0.f, 1.f}));
   classes.label = RowType{DType::kInt64, {2}};
   EXPECT_NE(error_of([&] {

@@ -46,10 +46,11 @@ TEST(Labels, the_ignored_label_passes_and_no_other_negative) {
 TEST(Labels, floats_are_refused_even_when_whole) {
   EXPECT_EQ(check(Tensor::of<float>({2}, {0.f, 1.5f}), {2, {}, 2, {}}),
             "data: label 1.5 at index 1 is not a class number; labels are float[2], expected "
-            "integers");
+            "integers; if they are values and no classes, give --loss mse");
   EXPECT_EQ(check(Tensor::of<double>({2}, {0., 1.}), {2, {}, 2, {}}),
             "data: labels are double[2], expected integers. All values are whole numbers: save "
-            "them as int64");
+            "them as int64, with .astype(np.int64); if they are values and no classes, give --loss "
+            "mse");
   EXPECT_NE(check(Tensor::of<float>({1}, {NAN}), {1, {}, 2, {}}), "no error");
 }
 
