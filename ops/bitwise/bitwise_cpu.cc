@@ -1,12 +1,10 @@
-// CPU kernels: plain reference loops, and threaded ones walked by Broadcast. Only the width of an
-// element matters, so signed integers are computed as unsigned ones.
+// CPU kernels. Only the width of an element matters, so signed integers are computed as unsigned
+// ones.
 #include <algorithm>
 #include <limits>
 #include <type_traits>
 
-#include "ops/core/broadcast.h"
-#include "ops/core/elementwise.h"
-#include "ops/core/kernel.h"
+#include "ops/core/binary_kernel.h"
 #include "ops/core/refusals.h"
 
 namespace sardonyx::ops {
@@ -56,42 +54,13 @@ struct SignedShiftRight {
   }
 };
 
-template <class F>
-void run_reference(const KernelRequest& request, CpuContext& context) {
-  dispatch_size(request.in[0].dtype, [&]<class T>() {
-    const BroadcastOffset a(request, 0), b(request, 1);
-    const int64_t n = request.out[0].numel();
-    for (int64_t i = 0; i < n; ++i) {
-      context.out<T>(0)[i] = F()(context.in<T>(0)[a(i)], context.in<T>(1)[b(i)]);
-    }
-  });
-}
-
-template <class F>
-class BitsKernel final : public Kernel {
- public:
-  explicit BitsKernel(const KernelRequest& request)
-      : dtype_(request.in[0].dtype), walk_(request, 0, 1) {}
-
-  void run(CpuContext& context) const override {
-    dispatch_size(dtype_, [&]<class T>() {
-      parallel_for(*context.pool, walk_.numel(), kCheapGrain, [&](int64_t begin, int64_t end) {
-        walk_.visit(begin, end, [&](int64_t rows, int64_t cols, int64_t at, const int64_t* x) {
-          const int64_t a_step = walk_.col_stride(0), b_step = walk_.col_stride(1);
-          T* y = context.out<T>(0) + at;
-          for (int64_t r = 0; r < rows; ++r) {
-            const T* a = context.in<T>(0) + x[0] + r * walk_.row_stride(0);
-            const T* b = context.in<T>(1) + x[1] + r * walk_.row_stride(1);
-            for (int64_t i = 0; i < cols; ++i) *y++ = F()(a[i * a_step], b[i * b_step]);
-          }
-        });
-      });
-    });
+struct Bits {
+  template <class T>
+  using Result = T;
+  template <class G>
+  static void dispatch(DType dtype, G&& g) {
+    dispatch_size(dtype, g);
   }
-
- private:
-  DType dtype_;
-  Broadcast walk_;
 };
 
 void run_not(const KernelRequest& request, CpuContext& context) {
@@ -105,11 +74,6 @@ void run_not(const KernelRequest& request, CpuContext& context) {
   });
 }
 
-template <class F>
-std::unique_ptr<Kernel> create(const KernelRequest& request) {
-  return std::make_unique<BitsKernel<F>>(request);
-}
-
 // How an operator is run: plainly, and fast.
 struct Ways {
   KernelFunction reference;
@@ -118,7 +82,7 @@ struct Ways {
 
 template <class F>
 Ways ways() {
-  return {run_reference<F>, create<F>};
+  return {run_binary<F, Bits>, create_binary<F, Bits>};
 }
 
 Ways shift(const KernelRequest& request) {

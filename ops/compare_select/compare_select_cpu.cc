@@ -2,10 +2,8 @@
 // it knows only element sizes; booleans are bytes 0 and 1.
 #include <limits>
 
-#include "ops/core/broadcast.h"
+#include "ops/core/binary_kernel.h"
 #include "ops/core/dispatch.h"
-#include "ops/core/elementwise.h"
-#include "ops/core/kernel.h"
 #include "ops/core/refusals.h"
 
 namespace sardonyx::ops {
@@ -53,47 +51,13 @@ struct Xor {
 };
 
 // Booleans are compared as bytes.
-template <class F>
-void dispatch_operand(DType dtype, F&& f) {
-  dispatch_number(dtype == DType::kBool ? DType::kUint8 : dtype, f);
-}
-
-template <class F>
-void run_reference(const KernelRequest& request, CpuContext& context) {
-  dispatch_operand(request.in[0].dtype, [&]<class T>() {
-    const BroadcastOffset a(request, 0), b(request, 1);
-    const int64_t n = request.out[0].numel();
-    for (int64_t i = 0; i < n; ++i) {
-      context.out<uint8_t>(0)[i] = F()(context.in<T>(0)[a(i)], context.in<T>(1)[b(i)]);
-    }
-  });
-}
-
-template <class F>
-class CompareKernel final : public Kernel {
- public:
-  explicit CompareKernel(const KernelRequest& request)
-      : dtype_(request.in[0].dtype), walk_(request, 0, 1) {}
-
-  void run(CpuContext& context) const override {
-    dispatch_operand(dtype_, [&]<class T>() {
-      parallel_for(*context.pool, walk_.numel(), kCheapGrain, [&](int64_t begin, int64_t end) {
-        walk_.visit(begin, end, [&](int64_t rows, int64_t cols, int64_t at, const int64_t* x) {
-          const int64_t a_step = walk_.col_stride(0), b_step = walk_.col_stride(1);
-          uint8_t* y = context.out<uint8_t>(0) + at;
-          for (int64_t r = 0; r < rows; ++r) {
-            const T* a = context.in<T>(0) + x[0] + r * walk_.row_stride(0);
-            const T* b = context.in<T>(1) + x[1] + r * walk_.row_stride(1);
-            for (int64_t i = 0; i < cols; ++i) *y++ = F()(a[i * a_step], b[i * b_step]);
-          }
-        });
-      });
-    });
+struct Comparison {
+  template <class T>
+  using Result = uint8_t;
+  template <class G>
+  static void dispatch(DType dtype, G&& g) {
+    dispatch_number(dtype == DType::kBool ? DType::kUint8 : dtype, g);
   }
-
- private:
-  DType dtype_;
-  Broadcast walk_;
 };
 
 void run_not(const KernelRequest& request, CpuContext& context) {
@@ -191,12 +155,10 @@ KernelDef kernel(const char* op, const char* name, Speed speed) {
 template <class F>
 void add(KernelRegistry& kernels, const char* op) {
   KernelDef reference = kernel(op, "compare_select.ref", Speed::kReference);
-  reference.create = simple_kernel(run_reference<F>);
+  reference.create = simple_kernel(run_binary<F, Comparison>);
   kernels.add(std::move(reference));
   KernelDef fast = kernel(op, "compare_select.broadcast", Speed::kOptimised);
-  fast.create = [](const KernelRequest& request) {
-    return std::make_unique<CompareKernel<F>>(request);
-  };
+  fast.create = create_binary<F, Comparison>;
   KernelDef lanes = fast;
   lanes.name = "compare_select.lanes";
   lanes.layouts = Layouts::kLanes;
