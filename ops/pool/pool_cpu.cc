@@ -37,6 +37,18 @@ int64_t column_major(const Window& window, int64_t cell) {
   return result;
 }
 
+// f(plane, cell, meetings of the cell), threaded over the planes.
+template <class F>
+void each_cell(CpuContext& context, const PoolGeometry& g, const Meetings& cells, F f) {
+  parallel_for(*context.pool, g.planes(), 1, [&](int64_t begin, int64_t end) {
+    std::vector<Meeting> meetings;
+    for (int64_t cell = 0; cell < cells.cells(); ++cell) {
+      cells.of(cell, meetings);
+      for (int64_t plane = begin; plane < end; ++plane) f(plane, cell, meetings);
+    }
+  });
+}
+
 template <class T>
 void max_pool(const KernelRequest& request, CpuContext& context) {
   const PoolGeometry g = PoolGeometry::forward(request);
@@ -46,18 +58,12 @@ void max_pool(const KernelRequest& request, CpuContext& context) {
   const T* x = context.in<T>(0);
   T* y = context.out<T>(0);
   int64_t* indices = context.out<int64_t>(1);
-  parallel_for(*context.pool, g.planes(), 1, [&](int64_t begin, int64_t end) {
-    std::vector<Meeting> window;
-    for (int64_t cell = 0; cell < out; ++cell) {
-      windows.of(cell, window);
-      for (int64_t plane = begin; plane < end; ++plane) {
-        const int64_t best = winner(x + plane * in, window);
-        y[plane * out + cell] = best < 0 ? std::numeric_limits<T>::lowest() : x[plane * in + best];
-        if (indices == nullptr) continue;
-        indices[plane * out + cell] =
-            best < 0 ? -1 : plane * in + (columns ? column_major(g.window, best) : best);
-      }
-    }
+  each_cell(context, g, windows, [&](int64_t plane, int64_t cell, const auto& window) {
+    const int64_t best = winner(x + plane * in, window);
+    y[plane * out + cell] = best < 0 ? std::numeric_limits<T>::lowest() : x[plane * in + best];
+    if (indices == nullptr) return;
+    indices[plane * out + cell] =
+        best < 0 ? -1 : plane * in + (columns ? column_major(g.window, best) : best);
   });
 }
 
@@ -125,18 +131,12 @@ void average_pool_grad(const KernelRequest& request, CpuContext& context) {
   }
   const T* dy = context.in<T>(0);
   T* dx = context.out<T>(0);
-  parallel_for(*context.pool, g.planes(), 1, [&](int64_t begin, int64_t end) {
-    std::vector<Meeting> meetings;
-    for (int64_t cell = 0; cell < in; ++cell) {
-      cells.of(cell, meetings);
-      for (int64_t plane = begin; plane < end; ++plane) {
-        double sum = 0;
-        for (const Meeting& at : meetings) {
-          sum += static_cast<double>(dy[plane * out + at.first]) * share[at.first];
-        }
-        dx[plane * in + cell] = static_cast<T>(sum);
-      }
+  each_cell(context, g, cells, [&](int64_t plane, int64_t cell, const auto& meetings) {
+    double sum = 0;
+    for (const Meeting& at : meetings) {
+      sum += static_cast<double>(dy[plane * out + at.first]) * share[at.first];
     }
+    dx[plane * in + cell] = static_cast<T>(sum);
   });
 }
 
@@ -148,18 +148,12 @@ void lp_pool(const KernelRequest& request, CpuContext& context) {
   const int64_t in = g.window.in_cells(), out = windows.cells();
   const T* x = context.in<T>(0);
   T* y = context.out<T>(0);
-  parallel_for(*context.pool, g.planes(), 1, [&](int64_t begin, int64_t end) {
-    std::vector<Meeting> window;
-    for (int64_t cell = 0; cell < out; ++cell) {
-      windows.of(cell, window);
-      for (int64_t plane = begin; plane < end; ++plane) {
-        double sum = 0;
-        for (const Meeting& at : window) {
-          sum += norm.term(static_cast<double>(x[plane * in + at.first]));
-        }
-        y[plane * out + cell] = static_cast<T>(norm.root(sum));
-      }
+  each_cell(context, g, windows, [&](int64_t plane, int64_t cell, const auto& window) {
+    double sum = 0;
+    for (const Meeting& at : window) {
+      sum += norm.term(static_cast<double>(x[plane * in + at.first]));
     }
+    y[plane * out + cell] = static_cast<T>(norm.root(sum));
   });
 }
 
@@ -173,20 +167,14 @@ void lp_pool_grad(const KernelRequest& request, CpuContext& context) {
   const T* y = context.in<T>(1);
   const T* dy = context.in<T>(2);
   T* dx = context.out<T>(0);
-  parallel_for(*context.pool, g.planes(), 1, [&](int64_t begin, int64_t end) {
-    std::vector<Meeting> meetings;
-    for (int64_t cell = 0; cell < in; ++cell) {
-      cells.of(cell, meetings);
-      for (int64_t plane = begin; plane < end; ++plane) {
-        double sum = 0;
-        for (const Meeting& at : meetings) {
-          const int64_t o = plane * out + at.first;
-          sum += norm.share(static_cast<double>(y[o]), static_cast<double>(dy[o]));
-        }
-        const int64_t i = plane * in + cell;
-        dx[i] = static_cast<T>(norm.slope(static_cast<double>(x[i])) * sum);
-      }
+  each_cell(context, g, cells, [&](int64_t plane, int64_t cell, const auto& meetings) {
+    double sum = 0;
+    for (const Meeting& at : meetings) {
+      const int64_t o = plane * out + at.first;
+      sum += norm.share(static_cast<double>(y[o]), static_cast<double>(dy[o]));
     }
+    const int64_t i = plane * in + cell;
+    dx[i] = static_cast<T>(norm.slope(static_cast<double>(x[i])) * sum);
   });
 }
 
