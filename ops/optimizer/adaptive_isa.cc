@@ -1,29 +1,20 @@
-// Vector loops of the updates in rules.h; adaptive_cpu.cc picks a copy. Rounded as
-// optimizer_isa.cc says.
+// Vector loops of the updates in rules.h; adaptive_cpu.cc picks a copy.
 #include "ops/optimizer/adaptive.h"
+#include "ops/optimizer/rounding_isa.h"
 
 namespace sardonyx::ops::optimizer::SARDONYX_ISA {
 
 namespace {
 
-constexpr int kPlaces = 16;
-
 struct Rounding {
-  [[gnu::always_inline]] static float root(float x) { return __builtin_sqrtf(x); }
-  [[gnu::always_inline]] static double root(double x) { return __builtin_sqrt(x); }
-#if defined(__FMA__)
-  [[gnu::always_inline]] static float fma(float x, float y, float z) {
-    return __builtin_fmaf(x, y, z);
+  template <class T>
+  [[gnu::always_inline]] static T root(T x) {
+    return SARDONYX_ISA::root(x);
   }
-  [[gnu::always_inline]] static double fma(double x, double y, double z) {
-    return __builtin_fma(x, y, z);
-  }
-#else
   template <class T>
   [[gnu::always_inline]] static T fma(T x, T y, T z) {
-    return x * y + z;
+    return mul_add(x, y, z);
   }
-#endif
 };
 
 template <class T, class Rule>
