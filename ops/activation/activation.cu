@@ -1,6 +1,6 @@
-// The loops of the room on a CUDA device: formulas.h, element by element.
+// The loops of the room on a CUDA device: activation_formulas.h, element by element.
 #include "ops/activation/activation_cuda.h"
-#include "ops/activation/formulas.h"
+#include "ops/core/activation_formulas.h"
 #include "ops/core/bfloat16.cuh"
 #include "ops/core/walk.cuh"
 

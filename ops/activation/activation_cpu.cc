@@ -1,10 +1,11 @@
-// CPU kernels: the reference (formulas.h in double) and the vector loops of activation_isa.cc.
-// These don't mind the layout: an element is computed from the elements at the same place.
+// CPU kernels: the reference (activation_formulas.h in double) and the vector loops of
+// activation_isa.cc. These don't mind the layout: an element is computed from the elements at the
+// same place.
 #include <iterator>
 #include <limits>
 
 #include "ops/activation/activation.h"
-#include "ops/activation/formulas.h"
+#include "ops/core/activation_formulas.h"
 #include "ops/core/dispatch.h"
 #include "ops/core/elementwise.h"
 #include "ops/core/integers.h"
@@ -22,7 +23,6 @@ using activation::is_clip;
 using activation::Loop;
 using activation::Numbers;
 using activation::Parameter;
-namespace formulas = activation::formulas;
 
 // The formulas in double, in the order of Loop.
 constexpr double (*kFormulas[])(double a, double b, double p, double q) = {

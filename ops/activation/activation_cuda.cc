@@ -1,6 +1,6 @@
-// CUDA kernels: one launch per operator, the formulas of formulas.h. An element is computed from
-// the elements at the same place, so the layout doesn't matter (but that Clip's bounds have another
-// shape).
+// CUDA kernels: one launch per operator, the formulas of activation_formulas.h. An element is
+// computed from the elements at the same place, so the layout doesn't matter (but that Clip's
+// bounds have another shape).
 #include "ops/activation/activation_cuda.h"
 
 #include <limits>

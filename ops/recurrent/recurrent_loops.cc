@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ops/core/activation_formulas.h"
 #include "ops/core/isa.h"
 #include "ops/recurrent/recurrent.h"
 
@@ -23,66 +24,61 @@ const CellLoops<T>& loops();
 
 namespace {
 
-double softplus(double x) { return std::max(x, 0.0) + std::log1p(std::exp(-std::abs(x))); }
-double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
-
 double value_of(const Squash& s, double x) {
   switch (s.function) {
     case Function::kAffine:
       return s.alpha * x + s.beta;
     case Function::kRelu:
-      return x < 0 ? 0 : x;
+      return formulas::Relu::of(x, x, s.alpha, s.beta);
     case Function::kLeakyRelu:
-      return x < 0 ? s.alpha * x : x;
+      return formulas::LeakyRelu::of(x, x, s.alpha, s.beta);
     case Function::kThresholdedRelu:
-      return x <= s.alpha ? 0 : x;
+      return formulas::ThresholdedRelu::of(x, x, s.alpha, s.beta);
     case Function::kTanh:
       return std::tanh(x);
     case Function::kScaledTanh:
       return s.alpha * std::tanh(s.beta * x);
     case Function::kSigmoid:
-      return sigmoid(x);
-    case Function::kHardSigmoid: {
-      const double y = s.alpha * x + s.beta;
-      return y < 0 ? 0 : y > 1 ? 1 : y;
-    }
+      return formulas::sigmoid(x);
+    case Function::kHardSigmoid:
+      return formulas::HardSigmoid::of(x, x, s.alpha, s.beta);
     case Function::kElu:
-      return x > 0 ? x : s.alpha * std::expm1(x);
+      return formulas::Elu::of(x, x, s.alpha, 1.0);
     case Function::kSoftsign:
-      return x / (1 + std::abs(x));
+      return formulas::Softsign::of(x, x, s.alpha, s.beta);
     case Function::kSoftplus:
-      return softplus(x);
+      return formulas::softplus(x);
   }
   return 0;
 }
 
-// At kinks as the operators of these names have it (ops/activation).
+// At kinks as the operators of these names have it.
 double slope_of(const Squash& s, double x, double y) {
   switch (s.function) {
     case Function::kAffine:
       return s.alpha;
     case Function::kRelu:
-      return x <= 0 ? 0 : 1;
+      return formulas::ReluGrad::of(y, 1.0, s.alpha, s.beta);
     case Function::kLeakyRelu:
-      return x > 0 ? 1 : s.alpha;
+      return formulas::LeakyReluGrad::of(x, 1.0, s.alpha, s.beta);
     case Function::kThresholdedRelu:
-      return x <= s.alpha ? 0 : 1;
+      return formulas::ThresholdedReluGrad::of(x, 1.0, s.alpha, s.beta);
     case Function::kTanh:
-      return (1 - y) * (1 + y);
+      return formulas::TanhGrad::of(y, 1.0, s.alpha, s.beta);
     case Function::kScaledTanh: {
       const double t = std::tanh(s.beta * x);
       return s.alpha * s.beta * (1 - t) * (1 + t);
     }
     case Function::kSigmoid:
-      return y * (1 - y);
+      return formulas::SigmoidGrad::of(y, 1.0, s.alpha, s.beta);
     case Function::kHardSigmoid:
-      return y <= 0 || y >= 1 ? 0 : s.alpha;
+      return formulas::HardSigmoidGrad::of(y, 1.0, s.alpha, s.beta);
     case Function::kElu:
-      return x > 0 ? 1 : s.alpha * std::exp(x);
+      return formulas::EluGrad::of(x, 1.0, s.alpha, 1.0);
     case Function::kSoftsign:
       return 1 / ((1 + std::abs(x)) * (1 + std::abs(x)));
     case Function::kSoftplus:
-      return sigmoid(x);
+      return formulas::sigmoid(x);
   }
   return 0;
 }

@@ -1,6 +1,7 @@
-// The formulas of the room, f(a, b; p, q) as Loop says: in double the reference, in float and
-// double what CUDA kernels compute. (The vector loops of the CPU have their own, made of
-// polynomials.)
+// Activation functions and their slopes, with what holds at kinks: f(a, b; p, q), where a gradient
+// has dy as b (ops/activation/activation.h, Loop). In double the reference of the operators and of
+// recurrent layers, in float and double what CUDA kernels compute. (The vector loops of the CPU
+// have their own, made of polynomials.)
 //
 // NaN stays NaN: comparisons are written so that it comes through. Nothing here cancels where the
 // result is small: float stays within a few roundings of double.
@@ -10,7 +11,7 @@
 
 #include "ops/core/host_device.h"
 
-namespace sardonyx::ops::activation::formulas {
+namespace sardonyx::ops::formulas {
 
 template <class T>
 HOST_DEVICE T clipped(T x, T lo, T hi) {
@@ -141,4 +142,4 @@ struct ClipGrad { template <class T> HOST_DEVICE static T of(T x, T dy, T lo, T 
   return x < lo || x > hi ? T(0) : dy; } };
 // clang-format on
 
-}  // namespace sardonyx::ops::activation::formulas
+}  // namespace sardonyx::ops::formulas
