@@ -14,11 +14,6 @@ using passes::ParameterRow;
 using Role = ParameterRow::Role;
 using Json = nlohmann::ordered_json;
 
-const char* role_name(Role role) {
-  static constexpr const char* kNames[] = {"trainable", "state", "constant"};
-  return kNames[static_cast<int>(role)];
-}
-
 Json text_or_null(const std::string& text) { return text.empty() ? Json() : Json(text); }
 
 Json unsupported(const CheckReport& report) {
@@ -51,7 +46,7 @@ Json parameters(const CheckReport& report) {
   for (const ParameterRow& row : report.parameters) {
     list.push_back({{"name", row.name},
                     {"type", row.type.str()},
-                    {"role", role_name(row.role)},
+                    {"role", role_word(row.role)},
                     {"reason", row.reason}});
   }
   return list;
@@ -60,7 +55,7 @@ Json parameters(const CheckReport& report) {
 Json groups(const CheckReport& report) {
   Json list = Json::array();
   for (const ParameterGroup& group : report.groups) {
-    list.push_back({{"role", role_name(group.role)},
+    list.push_back({{"role", role_word(group.role)},
                     {"kind", group.kind},
                     {"tensors", group.tensors},
                     {"elements", group.elements},

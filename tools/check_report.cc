@@ -366,4 +366,9 @@ std::string peak_in_words(const passes::Plan& plan) {
   return label;
 }
 
+const char* role_word(Role role) {
+  static constexpr const char* kWords[] = {"trainable", "state", "constant"};
+  return kWords[static_cast<int>(role)];
+}
+
 }  // namespace sardonyx::tools

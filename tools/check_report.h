@@ -99,6 +99,8 @@ std::string train_command(const CheckReport& report, const runtime::Flags& flags
 // What it can't know: " (DATA.npz: your arrays, see docs/data.md)".
 std::string to_fill_in(const CheckReport& report);
 
+const char* role_word(passes::ParameterRow::Role role);  // "trainable", in text and JSON
+
 // What stands in the way, in one line.
 std::string headline(const CheckReport& report);
 enum class Rows : uint8_t { kGrouped, kAll };

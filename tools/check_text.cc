@@ -23,11 +23,6 @@ using Role = ParameterRow::Role;
 constexpr size_t kWidth = 80;
 constexpr size_t kGroups = 12, kUnsupported = 8, kNotices = 6, kPorts = 4;
 
-const char* role_word(Role role) {
-  static constexpr const char* kWords[] = {"trainable", "state", "constant"};
-  return kWords[static_cast<int>(role)];
-}
-
 const char* s(int64_t count) { return count == 1 ? "" : "s"; }
 
 // A line cut behind `width`, in front of a multi-byte character.
