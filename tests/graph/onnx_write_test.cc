@@ -101,26 +101,9 @@ TEST(OnnxWrite, values_that_do_not_fit_in_stand_in_a_file_beside) {
 TEST(OnnxWrite, functions_with_overloads_and_defaults_read_back) {
   auto model = sardonyx::testing::base_model();
   model.set_ir_version(10);
-  auto* import = model.add_opset_import();
-  import->set_domain("local");
-  import->set_version(1);
   auto* call = sardonyx::testing::add_node(model, "F", {"x"}, "y");
   call->set_domain("local");
-  auto* function = model.add_functions();
-  function->set_domain("local");
-  function->set_name("F");
-  function->add_input("a");
-  function->add_output("b");
-  function->add_attribute("alpha");
-  function->add_opset_import()->set_version(17);
-  auto* body = function->add_node();
-  body->set_op_type("LeakyRelu");
-  body->add_input("a");
-  body->add_output("b");
-  auto* alpha = body->add_attribute();
-  alpha->set_name("alpha");
-  alpha->set_ref_attr_name("alpha");
-  alpha->set_type(onnx::AttributeProto::FLOAT);
+  auto* function = sardonyx::testing::add_leaky_function(model);
   function->GetReflection()->MutableUnknownFields(function)->AddLengthDelimited(13, "v");
   call->GetReflection()->MutableUnknownFields(call)->AddLengthDelimited(8, "v");
   const ImportedModel first = import_model(Model::from_bytes(model.SerializeAsString()));

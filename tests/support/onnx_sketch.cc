@@ -56,6 +56,28 @@ onnx::NodeProto* add_node(onnx::ModelProto& model, const std::string& op,
   return node;
 }
 
+onnx::FunctionProto* add_leaky_function(onnx::ModelProto& model) {
+  auto* import = model.add_opset_import();
+  import->set_domain("local");
+  import->set_version(1);
+  auto* function = model.add_functions();
+  function->set_domain("local");
+  function->set_name("F");
+  function->add_input("a");
+  function->add_output("b");
+  function->add_attribute("alpha");
+  function->add_opset_import()->set_version(17);
+  auto* body = function->add_node();
+  body->set_op_type("LeakyRelu");
+  body->add_input("a");
+  body->add_output("b");
+  auto* alpha = body->add_attribute();
+  alpha->set_name("alpha");
+  alpha->set_ref_attr_name("alpha");
+  alpha->set_type(onnx::AttributeProto::FLOAT);
+  return function;
+}
+
 onnx::TensorProto* add_weight(onnx::ModelProto& model, const std::string& name, int type,
                               int64_t size) {
   auto* tensor = model.mutable_graph()->add_initializer();

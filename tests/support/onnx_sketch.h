@@ -10,6 +10,7 @@
 #include "graph/graph.h"
 
 namespace onnx {
+class FunctionProto;
 class ModelProto;
 class NodeProto;
 class TensorProto;
@@ -30,6 +31,8 @@ std::string floats(const std::vector<float>& values);
 onnx::ModelProto base_model();
 onnx::NodeProto* add_node(onnx::ModelProto& model, const std::string& op,
                           const std::vector<std::string>& inputs, const std::string& output);
+// local.F(a) = LeakyRelu(a) with the slope of its attribute `alpha`, which a call must give.
+onnx::FunctionProto* add_leaky_function(onnx::ModelProto& model);
 // An initializer of one axis, still without values.
 onnx::TensorProto* add_weight(onnx::ModelProto& model, const std::string& name, int type,
                               int64_t size);

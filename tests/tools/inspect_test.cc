@@ -308,26 +308,9 @@ void collect_keys(const Json& json, std::set<std::string>& keys) {
 // A call of a local function whose body has a reference and a tensor, and an If.
 onnx::ModelProto model_with_everything() {
   onnx::ModelProto model = base_model();
-  auto* import = model.add_opset_import();
-  import->set_domain("local");
-  import->set_version(1);
   set_shape(*model.mutable_graph()->mutable_input(0), "N", 4);
   add_node(model, "F", {"x"}, "z")->set_domain("local");
-  auto* function = model.add_functions();
-  function->set_domain("local");
-  function->set_name("F");
-  function->add_input("a");
-  function->add_output("b");
-  function->add_attribute("alpha");
-  function->add_opset_import()->set_version(17);
-  auto* body = function->add_node();
-  body->set_op_type("LeakyRelu");
-  body->add_input("a");
-  body->add_output("b");
-  auto* alpha = body->add_attribute();
-  alpha->set_name("alpha");
-  alpha->set_ref_attr_name("alpha");
-  alpha->set_type(onnx::AttributeProto::FLOAT);
+  add_leaky_function(model);
   auto* condition = add_weight(model, "c", onnx::TensorProto::BOOL, 1);
   condition->set_raw_data(std::string(1, '\1'));
   auto* choice = add_node(model, "If", {"c"}, "y");
