@@ -9,6 +9,7 @@
 #include "graph/names.h"
 #include "graph/subgraph.h"
 #include "graph/support/error.h"
+#include "passes/hand_over.h"
 #include "passes/node_opset.h"
 #include "passes/pass_manager.h"
 
@@ -61,7 +62,12 @@ class Branch {
     }
     const std::unordered_set<const Node*> own(nodes.begin(), nodes.end());
     for (int i = 0; i < node_.num_outputs(); ++i) {
-      if (node_.output(i) != nullptr) hand_over(i, values_.at(body_->outputs()[i]), own);
+      if (node_.output(i) == nullptr) continue;
+      Value* inner = values_.at(body_->outputs()[i]);
+      if (inner == nullptr) {
+        throw Error("{} hands on a value that the call of its function leaves out", attribute_);
+      }
+      hand_over(node_, i, inner, own.contains(inner->producer) ? MadeBy::kBody : MadeBy::kOutside);
     }
     graph_.remove(&node_);
     for (std::string& line : inner_.notices) context_.notice(std::move(line));
@@ -129,33 +135,6 @@ class Branch {
       values_[from.output(i)] = copy->output(i);
     }
     return copy;
-  }
-
-  // The output of the node keeps its name: graph outputs and users refer to it.
-  void hand_over(int slot, Value* inner, const std::unordered_set<const Node*>& own) {
-    if (inner == nullptr) {
-      throw Error("{} hands on a value that the call of its function leaves out", attribute_);
-    }
-    Value* output = node_.output(slot);
-    const std::string name = output->name;
-    const graph::Origin origin = output->origin;
-    bool rename = own.contains(inner->producer) && !graph_.is_output(inner);
-    if (!rename && graph_.is_output(output)) {
-      inner = named_apart(inner);
-      rename = true;
-    }
-    graph_.replace_uses(output, inner);
-    graph_.drop_output_value(&node_, slot);
-    if (!rename) return;
-    graph_.rename(inner, name);
-    inner->origin = origin;
-  }
-
-  // What the branch hands on has a name of its own outside.
-  Value* named_apart(Value* inner) {
-    Node* identity = graph_.add_node("", "Identity", {inner}, {fresh("output")}, &node_);
-    identity->output(0)->type = inner->type;
-    return identity->output(0);
   }
 
   Graph& graph_;

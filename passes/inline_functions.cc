@@ -2,10 +2,13 @@
 // named "CALL/INNER", inner origins carry the call path, so that saving finds the weights inside
 // the body. Nodes with graphs inside are prepared for infer_shapes (passes/branches.h): what these
 // graphs read from around them, by a name that may not last, becomes inputs of the node.
+#include <algorithm>
+
 #include "graph/function_calls.h"
 #include "graph/names.h"
 #include "graph/subgraph.h"
 #include "graph/support/error.h"
+#include "passes/hand_over.h"
 #include "passes/node_opset.h"
 #include "passes/pass.h"
 
@@ -107,32 +110,12 @@ class Inliner {
             "node {}: output {} of function {} is its input '{}', which this call leaves out",
             call->label(), i, function.name, function.outputs[i]);
       }
-      hand_over(call, static_cast<int>(i), inner);
+      const bool handed_on = std::ranges::count(call->inputs(), inner) > 0;
+      hand_over(*call, static_cast<int>(i), inner, handed_on ? MadeBy::kOutside : MadeBy::kBody);
     }
     graph_.remove(call);
     for (const InnerCall& inner : inner_calls) {
       expand(inner.node, *inner.function, inner.path, depth + 1);
-    }
-  }
-
-  // The call's output keeps its name: graph outputs and users refer to it.
-  void hand_over(Node* call, int slot, Value* inner) {
-    Value* output = call->output(slot);
-    const std::string name = output->name;
-    const graph::Origin origin = output->origin;
-    bool rename = inner->kind == graph::ValueKind::kResult && !graph_.is_output(inner);
-    if (!rename && graph_.is_output(output)) {
-      // What the function hands on has a name of its own outside.
-      inner = graph_.add_node("", "Identity", {inner}, {graph::fresh_name(graph_, name)}, call)
-                  ->output(0);
-      rename = true;
-    }
-    graph_.replace_uses(output, inner);
-    graph_.drop_output_value(call, slot);
-    if (rename && graph_.find(name) == nullptr) {
-      graph_.rename(inner, name);
-      // The weight of a Constant node stays where it stands in the file.
-      if (inner->origin.kind != graph::Origin::Kind::kConstantNode) inner->origin = origin;
     }
   }
 

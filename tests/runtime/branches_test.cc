@@ -154,12 +154,8 @@ g (float[N,2] x) => (float[N,1] y) <bool[] c = {1}, float[2,1] w = {1, 1}> {
             inner_graph(R"(<ir_version: 8, opset_import: ["" : 17]>
 then (float h) => (float h) { })"));
   set_graph(node_of(sketch.graph(), "y"), "else_branch", inner_graph(kUnknown));
-  SessionOptions options;
-  options.threads = 1;
-  options.pipeline.loss.kind = "mse";
-  options.pipeline.loss.output = "y";
-  Session session(graph::Model::from_bytes(sketch.bytes()), std::move(options));
-  EXPECT_EQ(states_after_step(session, {{1, 2}}, {{5}}, 0.125),
+  const auto session = sketch.open("y");
+  EXPECT_EQ(states_after_step(*session, {{1, 2}}, {{5}}, 0.125),
             (States{{"w", {1.5, 2.0}}}));  // dw = 2 (3 - 5) x
 }
 

@@ -217,12 +217,8 @@ g (float[N,2] x) => (float[N,1] y) <float[2,1] w = {1, 1}> {
 })");
   sketch.add_function("local", "Same", R"(<ir_version: 10, opset_import: ["" : 17]>
 f (float u) => (float u) { })");
-  SessionOptions options;
-  options.threads = 1;
-  options.pipeline.loss.kind = "mse";
-  options.pipeline.loss.output = "y";
-  Session session(graph::Model::from_bytes(sketch.bytes()), std::move(options));
-  EXPECT_EQ(states_after_step(session, {{1, 2}}, {{5}}, 0.125),
+  const auto session = sketch.open("y");
+  EXPECT_EQ(states_after_step(*session, {{1, 2}}, {{5}}, 0.125),
             (States{{"w", {1.5, 2.0}}}));  // dw = 2 (3 - 5) x
 }
 

@@ -38,10 +38,11 @@ onnx::FunctionProto& ModelSketch::add_function(const std::string& domain, const 
   return function;
 }
 
-std::unique_ptr<runtime::Session> ModelSketch::open() const {
+std::unique_ptr<runtime::Session> ModelSketch::open(const std::string& output) const {
   runtime::SessionOptions options;
   options.threads = 1;
   options.pipeline.loss.kind = "mse";
+  options.pipeline.loss.output = output;
   return std::make_unique<runtime::Session>(graph::Model::from_bytes(bytes()), options);
 }
 

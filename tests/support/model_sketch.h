@@ -21,8 +21,8 @@ class ModelSketch {
                                     const std::string& text);
 
   std::string bytes() const { return proto_.SerializeAsString(); }
-  // One thread, plain SGD, mean squared error.
-  std::unique_ptr<runtime::Session> open() const;
+  // One thread, plain SGD, mean squared error of the output named, or of the only one that fits.
+  std::unique_ptr<runtime::Session> open(const std::string& output = "") const;
 
  private:
   onnx::ModelProto proto_;
