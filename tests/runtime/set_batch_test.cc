@@ -106,7 +106,7 @@ Step step_of(const Fixture& fixture, SessionOptions options, int64_t rows, const
 
 TEST(SetBatch, with_the_rows_of_the_file_it_changes_no_bit_of_a_fixture) {
   const std::vector<Fixture> fixtures = baked_fixtures();
-  if (fixtures.empty()) GTEST_SKIP() << "no fixtures";
+  if (fixtures.empty()) GTEST_SKIP() << "the shared fixtures are not there";
   EXPECT_GE(fixtures.size(), 71u);
   for (const Fixture& fixture : fixtures) {
     SCOPED_TRACE(fixture.id());
@@ -153,7 +153,7 @@ int expect_outputs_of_runs(Session& any, Session& file, const Batch& batch, int6
 
 TEST(SetBatch, twice_the_rows_are_two_runs_of_the_unmodified_file_in_every_fixture) {
   const std::vector<Fixture> fixtures = baked_fixtures();
-  if (fixtures.empty()) GTEST_SKIP() << "no fixtures";
+  if (fixtures.empty()) GTEST_SKIP() << "the shared fixtures are not there";
   int trained = 0;
   for (const Fixture& fixture : fixtures) {
     SCOPED_TRACE(fixture.id());

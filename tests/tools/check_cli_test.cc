@@ -351,7 +351,7 @@ void write_arrays(const std::filesystem::path& folder, const std::filesystem::pa
 }
 
 TEST_F(CheckCli, the_command_trains_the_files_of_every_exporter) {
-  if (shared_fixtures().empty()) GTEST_SKIP() << "no shared fixtures";
+  if (shared_fixtures().empty()) GTEST_SKIP() << "the shared fixtures are not there";
   const std::pair<const char*, const char*> fixtures[] = {
       {"torch-dynamo__resnet_tiny__unoptimized", ""},
       {"torch-dynamo__vit__default", ""},

@@ -26,7 +26,7 @@ std::string said_of(const std::string& fixture) {
 class FoldedBatchNorm : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (shared_fixtures().empty()) GTEST_SKIP() << "no shared fixtures";
+    if (shared_fixtures().empty()) GTEST_SKIP() << "the shared fixtures are not there";
   }
 };
 
