@@ -9,6 +9,7 @@
 #include "graph/names.h"
 #include "graph/subgraph.h"
 #include "graph/support/error.h"
+#include "graph/values_behind.h"
 #include "passes/hand_over.h"
 #include "passes/node_opset.h"
 #include "passes/pass_manager.h"
@@ -146,22 +147,14 @@ class Branch {
   std::unordered_map<const Value*, Value*> values_;  // of the body -> of the graph
 };
 
-// What the value is computed from that isn't known yet, in the order of the walk.
+// What the value is computed from that isn't known yet.
 std::vector<std::string> sources_of(const Value* value) {
-  std::vector<const Value*> open = {value};
-  std::unordered_set<const Value*> seen = {value};
   std::vector<std::string> sources;
-  while (!open.empty()) {
-    const Value* next = open.back();
-    open.pop_back();
+  for (const Value* next : graph::values_behind({value})) {
     if (next->kind == graph::ValueKind::kInput) {
       sources.push_back(fmt::format("the input '{}'", next->name));
     } else if (next->is_constant() && graph::is_floating(next->type.dtype)) {
       sources.push_back(fmt::format("the weight '{}'", next->name));
-    }
-    if (next->producer == nullptr) continue;
-    for (const Value* input : next->producer->inputs()) {
-      if (input != nullptr && seen.insert(input).second) open.push_back(input);
     }
   }
   return sources;

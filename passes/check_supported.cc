@@ -3,6 +3,7 @@
 #include <map>
 #include <unordered_set>
 
+#include "graph/values_behind.h"
 #include "ops/core/op.h"
 #include "passes/pass.h"
 
@@ -45,20 +46,13 @@ std::string list_faults(const std::vector<std::string>& faults) {
   return text;
 }
 
-// Names of all values that `wanted` are computed from, themselves included.
+// Names of what the nodes give that `wanted` are computed by.
 std::unordered_set<std::string_view> names_behind(const std::vector<Value*>& wanted) {
-  std::unordered_set<const Value*> seen(wanted.begin(), wanted.end());
-  std::vector<const Value*> open(wanted.begin(), wanted.end());
   std::unordered_set<std::string_view> names;
-  while (!open.empty()) {
-    const Value* value = open.back();
-    open.pop_back();
-    names.insert(value->name);
+  for (const Value* value : graph::values_behind({wanted.begin(), wanted.end()})) {
     if (value->producer == nullptr) continue;
-    for (const auto* values : {&value->producer->inputs(), &value->producer->outputs()}) {
-      for (const Value* other : *values) {
-        if (other != nullptr && seen.insert(other).second) open.push_back(other);
-      }
+    for (const Value* output : value->producer->outputs()) {
+      if (output != nullptr) names.insert(output->name);
     }
   }
   return names;
