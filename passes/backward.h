@@ -11,14 +11,8 @@
 
 namespace sardonyx::passes {
 
-// True when a gradient can flow from the node's outputs to input `i`: both are floating point, the
-// operator's gradient isn't zero by nature, and the input isn't declared non-differentiable.
-// Operators without a gradient count as passable: that they can't be differentiated is an error,
-// not the end of the path.
-bool gradient_flows(const graph::Node& node, int i);
-
 // Values from which a gradient path leads to one of `targets` (backward closure over
-// gradient_flows).
+// ops::gradient_flows).
 std::unordered_set<const graph::Value*> values_reaching(const graph::Graph& graph,
                                                         const std::vector<graph::Value*>& targets);
 

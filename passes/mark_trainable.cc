@@ -13,6 +13,7 @@
 
 #include "graph/names.h"
 #include "graph/support/error.h"
+#include "ops/core/gradient_flow.h"
 #include "ops/core/infer.h"
 #include "ops/core/op.h"
 #include "passes/backward.h"
@@ -256,11 +257,9 @@ class Marker {
     if (value.uses().empty()) return "unused: no node reads it";
     for (const graph::Use& use : value.uses()) {
       const ops::OpDef* op = ops::OpRegistry::get().find(*use.node);
-      if (op == nullptr) continue;
-      const size_t port =
-          std::min<size_t>(use.index, op->inputs.empty() ? 0 : op->inputs.size() - 1);
-      if (!op->inputs.empty() && !op->inputs[port].no_gradient.empty()) {
-        return fmt::format("constant: {} of {}", op->inputs[port].no_gradient, use.node->label());
+      const ops::Port* port = op == nullptr ? nullptr : ops::port_of(*op, use.index);
+      if (port != nullptr && !port->no_gradient.empty()) {
+        return fmt::format("constant: {} of {}", port->no_gradient, use.node->label());
       }
     }
     if (const auto blocker = blockers_.find(&value); blocker != blockers_.end()) {

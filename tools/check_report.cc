@@ -8,7 +8,7 @@
 #include <unordered_map>
 
 #include "graph/support/text.h"
-#include "ops/core/op.h"
+#include "ops/core/gradient_flow.h"
 #include "runtime/text.h"
 
 namespace sardonyx::tools {
@@ -46,7 +46,7 @@ bool only_moves(const Node& node) {
 // The operator that computes with a tensor: what exporters cut weights with isn't it.
 std::string computing_operator(const Value& value, int layers) {
   for (const graph::Use& use : value.uses()) {
-    if (!passes_gradient(*use.node, use.index)) continue;
+    if (!ops::gradient_flows(*use.node, use.index)) continue;
     if (!only_moves(*use.node)) return std::string(ops::op_label(use.node->domain, use.node->op));
     if (layers == 0 || use.node->output(0) == nullptr) continue;
     std::string behind = computing_operator(*use.node->output(0), layers - 1);
@@ -297,7 +297,7 @@ int64_t places(const Value& value) {
   bool cut = false;
   for (const graph::Use& use : value.uses()) {
     const bool cuts = use.node->is("", "Slice") || use.node->is("", "Split");
-    count += passes_gradient(*use.node, use.index) && !(cuts && cut);
+    count += ops::gradient_flows(*use.node, use.index) && !(cuts && cut);
     cut |= cuts;
   }
   return count;

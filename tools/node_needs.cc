@@ -6,7 +6,8 @@
 #include <unordered_set>
 
 #include "graph/names.h"
-#include "ops/core/op.h"
+#include "graph/values_behind.h"
+#include "ops/core/gradient_flow.h"
 
 namespace sardonyx::tools {
 
@@ -24,21 +25,6 @@ std::vector<const Value*> targets(const Graph& graph, const std::string& target)
   return {graph.outputs().begin(), graph.outputs().end()};
 }
 
-// What the targets are computed from, themselves included.
-Values behind(const std::vector<const Value*>& targets) {
-  Values seen(targets.begin(), targets.end());
-  std::vector<const Value*> open = targets;
-  while (!open.empty()) {
-    const Value* value = open.back();
-    open.pop_back();
-    if (value->producer == nullptr) continue;
-    for (const Value* input : value->producer->inputs()) {
-      if (input != nullptr && seen.insert(input).second) open.push_back(input);
-    }
-  }
-  return seen;
-}
-
 // As a tensor that would be trained if all operators were known: no statistic, no single number.
 bool may_be_trained(const Value& value) {
   if (!value.is_constant() && !value.is_state()) return false;
@@ -51,7 +37,7 @@ bool may_be_trained(const Value& value) {
 bool reads_any(const Node& node, const Values& moved) {
   for (int i = 0; i < node.num_inputs(); ++i) {
     const Value* value = node.input(i);
-    if (value == nullptr || !passes_gradient(node, i)) continue;
+    if (!ops::gradient_flows(node, i)) continue;
     if (moved.contains(value) || may_be_trained(*value)) return true;
   }
   return false;
@@ -82,17 +68,6 @@ std::vector<std::string> near_operators(const passes::UnsupportedNode& node) {
 
 }  // namespace
 
-bool passes_gradient(const Node& node, int input) {
-  const ops::OpDef* op = ops::OpRegistry::get().find(node);
-  if (op == nullptr) return true;
-  if (op->gradient.kind == ops::Gradient::Kind::kNone && !op->spelling) return false;
-  if (op->inputs.empty()) return true;
-  if (op->parameter_slot && op->parameter_slot(input) == ops::ParameterSlot::kStatistic) {
-    return false;
-  }
-  return op->inputs[std::min<size_t>(input, op->inputs.size() - 1)].no_gradient.empty();
-}
-
 const char* need_name(Need need) {
   static constexpr const char* kNames[] = {"side_outputs", "forward", "gradient"};
   return kNames[static_cast<int>(need)];
@@ -107,7 +82,8 @@ const char* need_text(Need need) {
 std::vector<Need> needs(const Graph& graph, const std::vector<passes::UnsupportedNode>& missing,
                         const std::string& target) {
   if (missing.empty()) return {};
-  const Values needed = behind(targets(graph, target));
+  const std::vector<const Value*> behind = graph::values_behind(targets(graph, target));
+  const Values needed(behind.begin(), behind.end());
   const Values moved = moved_by_parameters(graph);
   std::vector<Need> result;
   for (const passes::UnsupportedNode& entry : missing) {

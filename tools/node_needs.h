@@ -19,9 +19,6 @@ enum class Need : uint8_t {
 const char* need_name(Need need);  // "gradient": in JSON
 const char* need_text(Need need);  // "on a path that needs a gradient"
 
-// Whether a gradient may come back to this input: not of a Shape, nor where only a type is read.
-bool passes_gradient(const graph::Node& node, int input);
-
 // One per node of `missing`. `graph`: as far as the preparation came. `target`: name of the value
 // that the loss reads, or is; "": any of the graph's outputs may be it.
 std::vector<Need> needs(const graph::Graph& graph,

@@ -1,12 +1,13 @@
 #include "ops/core/composed.h"
 
 #include <algorithm>
+#include <iterator>
 #include <unordered_map>
-#include <unordered_set>
 
 #include "graph/support/error.h"
 #include "ops/core/gradient.h"
 #include "ops/core/mode.h"
+#include "ops/core/reverse_walk.h"
 
 namespace sardonyx::ops {
 
@@ -54,105 +55,42 @@ void replace(ModeContext& mode, const ComposeRule& rule) {
 // --- Gradient
 
 // The reverse walk over the nodes of one operator.
-class PartsGradient {
- public:
-  PartsGradient(GradientContext& g, const ComposeRule& rule)
-      : g_(g), rule_(rule), c_(g.node(), sources(), g.b()) {}
-
-  void run() {
-    write(rule_, c_);
-    for (int i = 0; i < g_.num_inputs(); ++i) {
-      if (g_.wants(i)) active_.insert(c_.x(i));
-    }
-    inner_.insert(c_.inputs().begin(), c_.inputs().end());
-    for (Value* y : c_.results()) collect(y);
-    for (int i = 0; i < g_.num_outputs(); ++i) {
-      if (g_.dy(i) != nullptr) parts_[c_.results()[i]].push_back(g_.dy(i));
-    }
-    for (auto node = nodes_.rbegin(); node != nodes_.rend(); ++node) visit(**node);
-    for (int i = 0; i < g_.num_inputs(); ++i) {
-      if (!g_.wants(i)) continue;
-      Value* dx = joined(c_.x(i));
-      g_.set(i, dx != nullptr ? dx : g_.b().filled_like(c_.x(i), 0));
-    }
+void differentiate_parts(GradientContext& g, const ComposeRule& rule) {
+  ReverseWalk walk(g.b());
+  std::vector<Value*> x;
+  for (int i = 0; i < g.num_inputs(); ++i) {
+    // One value at two inputs becomes two, each with a gradient of its own.
+    x.push_back(g.wants(i) ? g.b().op("Identity", {g.x(i)}) : g.x(i));
+    if (g.wants(i)) walk.want(x.back());
   }
-
- private:
-  // One value at two inputs becomes two, each with a gradient of its own.
-  std::vector<Value*> sources() {
-    std::vector<Value*> x;
-    for (int i = 0; i < g_.num_inputs(); ++i) {
-      x.push_back(g_.wants(i) ? g_.b().op("Identity", {g_.x(i)}) : g_.x(i));
-    }
-    return x;
+  auto& nodes = g.b().graph().nodes();
+  const auto before = std::prev(nodes.end());  // the builder of a gradient rule appends
+  ComposeContext c(g.node(), x, g.b());
+  write(rule, c);
+  std::vector<Node*> parts;
+  for (auto node = std::next(before); node != nodes.end(); ++node) {
+    parts.push_back(&*node);
+    walk.follow(*node);
   }
-
-  // Nodes behind the value, each after those it reads.
-  void collect(const Value* value) {
-    if (value == nullptr || value->producer == nullptr || !inner_.insert(value).second) return;
-    Node& node = *value->producer;
-    for (const Value* output : node.outputs()) inner_.insert(output);
-    for (const Value* input : node.inputs()) collect(input);
-    nodes_.push_back(&node);
-    for (int i = 0; i < node.num_inputs(); ++i) {
-      if (!flows(node, i)) continue;
-      for (const Value* output : node.outputs()) active_.insert(output);
-    }
+  for (int i = 0; i < g.num_outputs(); ++i) {
+    if (g.dy(i) != nullptr) walk.add(c.results()[i], g.dy(i));
   }
-
-  bool flows(const Node& node, int i) const {
-    const OpDef& op = OpRegistry::get().at(node);
-    const size_t port = std::min<size_t>(i, op.inputs.size() - 1);
-    const Value* y = node.outputs()[0];
-    return op.gradient.kind == Gradient::Kind::kRule && op.inputs[port].no_gradient.empty() &&
-           active_.contains(node.input(i)) && graph::is_floating(node.input(i)->type.dtype) &&
-           (y == nullptr || graph::is_floating(y->type.dtype));
+  for (auto node = parts.rbegin(); node != parts.rend(); ++node) walk.visit(**node);
+  for (int i = 0; i < g.num_inputs(); ++i) {
+    if (!g.wants(i)) continue;
+    Value* dx = walk.gradient(x[i]);
+    g.set(i, dx != nullptr ? dx : g.b().filled_like(x[i], 0));
   }
-
-  void visit(Node& node) {
-    std::vector<Value*> dy;
-    for (const Value* value : node.outputs()) dy.push_back(joined(value));
-    if (std::ranges::all_of(dy, [](const Value* value) { return value == nullptr; })) return;
-    std::vector<bool> wanted;
-    for (int i = 0; i < node.num_inputs(); ++i) wanted.push_back(flows(node, i));
-    if (std::ranges::count(wanted, true) == 0) return;
-    GradientContext context(node, g_.b(), std::move(dy), std::move(wanted));
-    OpRegistry::get().at(node).gradient.rule(context);
-    for (int i = 0; i < node.num_inputs(); ++i) {
-      if (Value* dx = context.result()[i]) parts_[node.input(i)].push_back(dx);
-    }
-  }
-
-  Value* joined(const Value* value) {
-    const auto it = parts_.find(value);
-    if (it == parts_.end()) return nullptr;
-    if (it->second.size() > 1) it->second = {g_.b().op("Sum", it->second)};
-    return it->second[0];
-  }
-
-  GradientContext& g_;
-  const ComposeRule& rule_;
-  ComposeContext c_;
-  std::vector<Node*> nodes_;
-  std::unordered_set<const Value*> inner_;   // visited by collect
-  std::unordered_set<const Value*> active_;  // depend on an input that wants a gradient
-  std::unordered_map<const Value*, std::vector<Value*>> parts_;
-};
+}
 
 // --- Kernel
 
-constexpr size_t kAlignment = 64;
+Tensor borrowed(const TensorType& type, const std::byte* bytes) {
+  return Tensor::borrow(type.dtype, type.shape(), {bytes, type.bytes()}, nullptr);
+}
 
-// Bytes of a value while the kernel runs.
-struct Place {
-  enum class Kind : uint8_t { kInput, kConstant, kWorkspace };
-  Kind kind = Kind::kWorkspace;
-  size_t index = 0;   // of an input
-  size_t offset = 0;  // in the input, the constant or the workspace
-  const std::byte* constant = nullptr;
-};
-
-// The lists of operands are made anew in each run: plans have no such kernel.
+// Runs the nodes on tensors of their own, one by one and without threads: plans meet it only where
+// an operator stayed for outputs behind its first.
 class ComposedKernel final : public Kernel {
  public:
   ComposedKernel(const KernelRequest& request, const ComposeRule& rule) {
@@ -162,114 +100,51 @@ class ComposedKernel final : public Kernel {
     OpBuilder builder(graph_);
     ComposeContext c(*request.node, std::move(inputs), builder);
     write(rule, c);
-    for (const Value* constant : graph_.constants()) {
-      places_[constant] = {Place::Kind::kConstant, 0, 0, constant->data.aligned_data()};
-    }
-    for (const Node& node : graph_.nodes()) add(node);
-    for (const Value* y : c.results()) {
-      results_.emplace_back(y == nullptr ? Place() : places_.at(y),
-                            y == nullptr ? 0 : y->type.bytes());
-    }
+    results_ = c.results();
+    // Realigns what lies crooked in a file, which only one thread may do.
+    for (const Value* constant : graph_.constants()) constant->data.aligned_data();
   }
 
-  size_t workspace_bytes() const override { return bytes_ + inner_bytes_; }
-
   void run(CpuContext& context) const override {
-    for (const Step& step : steps_) {
-      CpuContext inner;
-      inner.pool = context.pool;
-      inner.workspace = context.workspace.subspan(bytes_);
-      for (const auto& place : step.inputs) {
-        inner.inputs.push_back(place ? at(*place, context) : nullptr);
+    std::unordered_map<const Value*, Tensor> known;
+    for (const Value* constant : graph_.constants()) known[constant] = constant->data;
+    for (const auto& [input, i] : inputs_) {
+      known[input] = borrowed(input->type, context.in<std::byte>(i));
+    }
+    for (const Node& node : graph_.nodes()) {
+      std::vector<Tensor> x;
+      for (const Value* value : node.inputs()) {
+        x.push_back(value == nullptr ? Tensor() : known.at(value));
       }
-      for (const auto& place : step.outputs) {
-        inner.outputs.push_back(place ? at(*place, context) : nullptr);
-      }
-      step.kernel->run(inner);
+      const std::vector<Tensor> y = evaluate(node, x);
+      for (int i = 0; i < node.num_outputs(); ++i) known[node.output(i)] = y[i];
     }
     for (size_t i = 0; i < results_.size(); ++i) {
-      const auto& [place, bytes] = results_[i];
-      if (bytes > 0) std::copy_n(at(place, context), bytes, context.out<std::byte>(i));
+      if (results_[i] == nullptr) continue;
+      std::ranges::copy(known.at(results_[i]).bytes(), context.out<std::byte>(static_cast<int>(i)));
     }
   }
 
  private:
-  struct Step {
-    std::unique_ptr<Kernel> kernel;
-    std::vector<std::optional<Place>> inputs, outputs;  // nullopt: left out
-  };
-
   Value* source(const KernelRequest& request, size_t i) {
-    if (!request.has_in(static_cast<int>(i))) return nullptr;
+    const int slot = static_cast<int>(i);
+    if (!request.has_in(slot)) return nullptr;
     const std::string name = "x" + std::to_string(i);
-    if (const Tensor* constant = request.constant(static_cast<int>(i))) {
+    if (const Tensor* constant = request.constant(slot)) {
       return graph_.add_constant(name, *constant);
     }
-    Value* value = graph_.add_input(name, request.in[i]);
-    places_[value] = {Place::Kind::kInput, i, 0, nullptr};
-    return value;
-  }
-
-  void add(const Node& node) {
-    const OpDef& op = OpRegistry::get().at(node);
-    if (op.view) {
-      Place place = places_.at(node.input(0));
-      if (op.view_begin) {
-        place.offset +=
-            static_cast<size_t>(op.view_begin(node)) * graph::dtype_size(node.input(0)->type.dtype);
-      }
-      places_[node.output(0)] = place;
-      return;
-    }
-    const KernelRequest request = KernelRequest::of(node);
-    const auto kernels = KernelRegistry::get().find(node.domain, node.op);
-    const auto kernel = std::find_if(kernels.rbegin(), kernels.rend(), [&](const KernelDef* def) {
-      return !declines(*def, request);
-    });
-    if (kernel == kernels.rend()) {
-      throw Error("no CPU kernel of {} takes {}", op_label(node.domain, node.op),
-                  request.in[0].str());
-    }
-    Step step{(*kernel)->create(request), {}, {}};
-    inner_bytes_ = std::max(inner_bytes_, step.kernel->workspace_bytes());
-    for (const Value* value : node.inputs()) {
-      step.inputs.push_back(value == nullptr ? std::nullopt : std::optional(places_.at(value)));
-    }
-    for (const Value* value : node.outputs()) {
-      step.outputs.push_back(value == nullptr ? std::nullopt : std::optional(reserve(value)));
-    }
-    steps_.push_back(std::move(step));
-  }
-
-  Place reserve(const Value* value) {
-    const Place place{Place::Kind::kWorkspace, 0, bytes_, nullptr};
-    bytes_ += (value->type.bytes() + kAlignment - 1) / kAlignment * kAlignment;
-    return places_[value] = place;
-  }
-
-  static std::byte* at(const Place& place, const CpuContext& context) {
-    switch (place.kind) {
-      case Place::Kind::kInput:
-        return const_cast<std::byte*>(context.in<std::byte>(static_cast<int>(place.index))) +
-               place.offset;
-      case Place::Kind::kConstant:
-        return const_cast<std::byte*>(place.constant) + place.offset;
-      default:
-        return context.workspace.data() + place.offset;
-    }
+    return inputs_.emplace_back(graph_.add_input(name, request.in[i]), slot).first;
   }
 
   graph::Graph graph_;
-  std::unordered_map<const Value*, Place> places_;
-  std::vector<Step> steps_;
-  std::vector<std::pair<Place, size_t>> results_;  // where an output's bytes are, and how many
-  size_t bytes_ = 0, inner_bytes_ = 0;
+  std::vector<std::pair<Value*, int>> inputs_;  // and their slots
+  std::vector<Value*> results_;                 // nullptr: left out
 };
 
 }  // namespace
 
 void compose(OpDef& op, const ComposeRule& rule) {
-  op.gradient = gradient([rule](GradientContext& g) { PartsGradient(g, rule).run(); });
+  op.gradient = gradient([rule](GradientContext& g) { differentiate_parts(g, rule); });
   op.apply_mode = [rule](ModeContext& mode) { replace(mode, rule); };
 }
 

@@ -1,10 +1,11 @@
 #include "ops/core/infer.h"
 
 #include <algorithm>
-#include <unordered_set>
 
 #include "graph/support/text.h"
+#include "graph/values_behind.h"
 #include "ops/core/data_shape.h"
+#include "ops/core/gradient_flow.h"
 
 namespace sardonyx::ops {
 
@@ -12,9 +13,8 @@ namespace {
 
 std::string port_name(const Node& node, int i) {
   const OpDef* op = OpRegistry::get().find(node);
-  if (op == nullptr || op->inputs.empty()) return "";
-  const size_t last = op->inputs.size() - 1;
-  return " (" + op->inputs[std::min<size_t>(i, last)].name + ")";
+  const Port* port = op == nullptr ? nullptr : port_of(*op, i);
+  return port == nullptr ? "" : " (" + port->name + ")";
 }
 
 // Refused here, before anything is allocated: a hostile or mistaken shape ("tile by 2^40").
@@ -23,21 +23,9 @@ constexpr int64_t kMostAxes = 1024;
 
 // An operator that isn't known stands before the value: that is the fault to report, not this one.
 bool computed_by_unknown(const Value* value) {
-  std::vector<const Node*> open;
-  std::unordered_set<const Node*> seen;
-  const auto visit = [&](const Value* v) {
-    if (v != nullptr && v->producer != nullptr && seen.insert(v->producer).second) {
-      open.push_back(v->producer);
-    }
-  };
-  visit(value);
-  while (!open.empty()) {
-    const Node* node = open.back();
-    open.pop_back();
-    if (OpRegistry::get().find(*node) == nullptr) return true;
-    for (const Value* input : node->inputs()) visit(input);
-  }
-  return false;
+  return std::ranges::any_of(graph::values_behind({value}), [](const Value* v) {
+    return v->producer != nullptr && OpRegistry::get().find(*v->producer) == nullptr;
+  });
 }
 
 // Shape rules multiply sizes of an operand with each other (ops/core/sizes.h).

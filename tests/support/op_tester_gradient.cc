@@ -3,6 +3,7 @@
 #include <map>
 
 #include "ops/core/gradient.h"
+#include "ops/core/gradient_flow.h"
 #include "ops/core/op.h"
 #include "tests/support/op_graph.h"
 
@@ -25,8 +26,8 @@ std::vector<int> wanted_inputs(const OpCase& c, const ops::OpDef& op, const OpGr
   if (op.gradient.kind != ops::Gradient::Kind::kRule && !c.gradient_rule) return result;
   for (int i = 0; i < g.node->num_inputs(); ++i) {
     if (!g.inputs[i].defined() || !graph::is_floating(g.inputs[i].dtype())) continue;
-    const size_t port = std::min<size_t>(i, op.inputs.size() - 1);
-    if (op.inputs.empty() || op.inputs[port].no_gradient.empty()) result.push_back(i);
+    const ops::Port* port = ops::port_of(op, i);
+    if (port == nullptr || port->no_gradient.empty()) result.push_back(i);
   }
   return result;
 }

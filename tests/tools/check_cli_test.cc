@@ -123,6 +123,17 @@ TEST_F(CheckCli, nodes_that_can_not_be_run_are_grouped_with_what_needs_them) {
   EXPECT_EQ(json["unsupported_groups"][2]["needed_for"], "side_outputs");
 }
 
+TEST_F(CheckCli, nothing_needs_a_gradient_for_a_tensor_behind_a_function_of_steps) {
+  put("steps.onnx", R"(g (float[N,2] x) => (float[N,2] y) <
+  float[2,2] w = {1, 0, 2, 1}, float[2,2] v = {1, 0, 2, 1}> {
+  f = Sign(w)
+  r = Reluu(f)
+  h = MatMul(x, r)
+  y = MatMul(h, v)
+})");
+  EXPECT_EQ(json("steps.onnx")["unsupported_groups"][0]["needed_for"], "forward");
+}
+
 TEST_F(CheckCli, a_model_of_two_inputs_is_refused_as_train_refuses_it) {
   put("two.onnx", R"(g (float[N,4] x, float[N,4] z) => (float[N,3] y) <
   float[4,3] v = {1, 0, 0, 0, 1, 0, 0, 0, 1, 1, 1, 1}> { s = Add(x, z) y = MatMul(s, v) })");
@@ -189,6 +200,16 @@ TEST_F(CheckCli, a_tensor_in_two_places_is_told) {
   const Json report = json("shape.onnx");
   EXPECT_TRUE(report["tied"].empty()) << report["tied"];
   EXPECT_EQ(report["parameter_groups"][0]["kind"], "MatMul");
+}
+
+TEST_F(CheckCli, a_reader_whose_gradient_is_zero_is_no_place) {
+  put("steps.onnx", R"(g (float[N,2] x) => (float[N,2] y) <float[2,2] w = {1, 0, 2, 1}> {
+  f = Sign(w)
+  h = MatMul(x, w)
+  y = MatMul(h, f)
+})");
+  const Json report = json("steps.onnx");
+  EXPECT_TRUE(report["tied"].empty()) << report["tied"];
 }
 
 TEST_F(CheckCli, open_sizes_are_named_as_the_cause_and_can_be_given) {
