@@ -191,35 +191,33 @@ class Parts {
     return b_.op("Pad", {mask, b_.ints(pads), number(-kInfinity)});
   }
 
-  // Whether a query might see no key.
+  // Whether a query might see no key: what only the run knows might hide them all.
   bool may_be_blind() const {
-    if (c_.x(kNonpad) != nullptr) return true;
     const Value* mask = c_.x(kMask);
-    if (mask != nullptr && !mask->is_constant()) return true;
-    const Tensor* numbers = mask == nullptr ? nullptr : &mask->data;
-    const bool per_query =
-        mask != nullptr && mask->type.rank() >= 2 && mask->data.shape().end()[-2] > 1;
-    const int64_t columns = mask == nullptr ? sizes_.keys : mask->data.shape().back();
-    const int64_t rows = mask == nullptr || columns == 0 ? 1 : mask->data.numel() / columns;
-    for (int64_t row = 0; row < rows; ++row) {
-      for (int64_t i = 0; i < sizes_.queries; ++i) {
-        if (per_query && row % sizes_.queries != i) continue;
-        if (is_blind(i, numbers, row, columns)) return true;
+    if (c_.x(kNonpad) != nullptr || (mask != nullptr && !mask->is_constant())) return true;
+    const Tensor numbers = mask == nullptr ? Tensor(dtype_, {sizes_.keys}) : mask->data;
+    if (numbers.numel() == 0) return true;
+    // [..., S or 1, T]: one row for each query, or for all.
+    const int64_t rows = numbers.numel() / numbers.shape().back();
+    const int64_t rows_of_queries = numbers.rank() < 2 ? 1 : numbers.shape().end()[-2];
+    for (int64_t row = 0; row < rows; row += rows_of_queries) {
+      for (int64_t query = 0; query < sizes_.queries; ++query) {
+        if (!sees_any(query, numbers, row + query % rows_of_queries)) return true;
       }
     }
     return false;
   }
 
-  bool is_blind(int64_t query, const Tensor* mask, int64_t row, int64_t columns) const {
+  bool sees_any(int64_t query, const Tensor& mask, int64_t row) const {
     const Window window = Window::of(c_.node());
-    const bool broadcast = c_.node().get_int(kPadMask, 1) == 0 && columns == 1;
-    for (int64_t j = 0; j < (broadcast ? sizes_.keys : columns); ++j) {
-      if (!window.shows(query + sizes_.past, j)) continue;
-      if (mask == nullptr) return false;
-      const double number = mask->as_double(row * columns + (broadcast ? 0 : j));
-      if (mask->dtype() == DType::kBool ? number != 0 : number != -kInfinity) return false;
+    const int64_t columns = mask.shape().back();
+    const bool one_for_all = columns == 1 && c_.node().get_int(kPadMask, 1) == 0;
+    for (int64_t key = 0; key < (one_for_all ? sizes_.keys : columns); ++key) {
+      if (!window.shows(query + sizes_.past, key)) continue;
+      const double number = mask.as_double(row * columns + (one_for_all ? 0 : key));
+      if (mask.dtype() == DType::kBool ? number != 0 : number != -kInfinity) return true;
     }
-    return true;
+    return false;
   }
 
   // --- Output 3
