@@ -1,5 +1,5 @@
-// What `sardonyx check` says about what comes next: the data that the command takes, and what to do
-// with a file that can't be trained.
+#include "tools/check_advice.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -7,7 +7,7 @@
 #include "graph/support/text.h"
 #include "passes/options.h"
 #include "runtime/text.h"
-#include "tools/check_report.h"
+#include "tools/train_command.h"
 
 namespace sardonyx::tools {
 

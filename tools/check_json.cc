@@ -1,10 +1,11 @@
-// The report of `sardonyx check` for scripts: schema sardonyx.check/1, described in docs/check.md.
-// Keys are added, never changed.
+#include "tools/check_json.h"
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "tools/check_report.h"
+#include "tools/check_advice.h"
 #include "tools/json_text.h"
+#include "tools/train_command.h"
 
 namespace sardonyx::tools {
 

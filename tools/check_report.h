@@ -1,4 +1,4 @@
-// What `sardonyx check` found, and its two forms.
+// What `sardonyx check` found; check_text.h and check_json.h are its two forms.
 #pragma once
 
 #include <cstdint>
@@ -80,31 +80,6 @@ void find_near_misses(const graph::Graph& imported, const graph::Graph& graph,
 // Where a plan needs the most memory, said with nodes of the file.
 std::string peak_in_words(const passes::Plan& plan);
 
-// Scores that can only be values, since one class can't be told from another.
-bool one_value_per_row(const graph::TensorType& scores);
-
-// What the data must be: "float32 [N,3,32,32]", "int64 [N] in 0..9", "cross_entropy over 'y'".
-struct DataNeeds {
-  std::string samples, labels, loss, output;
-  int64_t classes = -1;
-};
-DataNeeds data_needs(const CheckReport& report, const runtime::Flags& flags);
-// The same as lines, and what else was taken for granted.
-std::vector<std::string> assumptions(const CheckReport& report, const runtime::Flags& flags);
-// What to do with a file that can't be trained; "" when nothing is known.
-std::string next_step(const CheckReport& report, const runtime::Flags& flags);
-
-// The `sardonyx train` command that does what the flags of the check asked for.
-std::string train_command(const CheckReport& report, const runtime::Flags& flags);
-// What it can't know: " (DATA.npz: your arrays, see docs/data.md)".
-std::string to_fill_in(const CheckReport& report);
-
 const char* role_word(passes::ParameterRow::Role role);  // "trainable", in text and JSON
-
-// What stands in the way, in one line.
-std::string headline(const CheckReport& report);
-enum class Rows : uint8_t { kGrouped, kAll };
-std::string report_text(const CheckReport& report, const runtime::Flags& flags, Rows rows);
-std::string report_json(const CheckReport& report, const runtime::Flags& flags);
 
 }  // namespace sardonyx::tools

@@ -1,5 +1,5 @@
-// The report of `sardonyx check` for people: one screen of 80 x 50, whatever the model. What is
-// long is grouped or cut; --all prints every row.
+#include "tools/check_text.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,7 +8,8 @@
 
 #include "graph/support/text.h"
 #include "runtime/text.h"
-#include "tools/check_report.h"
+#include "tools/check_advice.h"
+#include "tools/train_command.h"
 
 namespace sardonyx::tools {
 

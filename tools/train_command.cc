@@ -1,10 +1,9 @@
-// The command that closes the report of `sardonyx check`: it can be run as it stands, once its data
-// are there.
+#include "tools/train_command.h"
+
 #include <fmt/format.h>
 
 #include "runtime/optimizer_flags.h"
 #include "runtime/text.h"
-#include "tools/check_report.h"
 
 namespace sardonyx::tools {
 
