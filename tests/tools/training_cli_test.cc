@@ -166,7 +166,9 @@ Curve relative(const Learner& learner, const std::vector<double>& losses) {
 }
 
 void draw(const std::filesystem::path& path, std::vector<Curve> curves) {
-  runtime::Picture picture{"Five exported networks, trained", "", "epoch"};
+  runtime::Picture picture;
+  picture.title = "Five exported networks, trained";
+  picture.x_title = "epoch";
   picture.subtitle = fmt::format("loss in parts of that of the first step; {} samples", kSamples);
   picture.x_end = static_cast<double>(curves[0].points.size() - 1);
   picture.panels.push_back({"Loss / first loss", runtime::Panel::Unit::kNumber, std::move(curves)});
