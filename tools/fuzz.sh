@@ -80,16 +80,18 @@ fuzz() { # TARGET SECONDS
 
 # The smallest set of candidates that reaches what all of them reach.
 make_seeds() {
-  local all kept name target
+  local all kept name target sum file
   all=$(mktemp -d)
   python3 -B tests/fuzz/seeds.py "$all" build/release/tools/sardonyx >/dev/null
   for target in $(list | grep -vE '^(import|model)$'); do
     name=$(corpus_of "$target") kept=$(mktemp -d)
     mkdir -p "$corpus/$name"
     "$fuzzer" --target="$target" "${limits[@]}" -set_cover_merge=1 "$kept" "$all/$name" >/dev/null 2>&1
-    # What people put there has a name that says what it is.
-    find "$corpus/$name" -regextype egrep -regex '.*/[0-9a-f]{40}' -delete
-    find "$kept" -type f -exec mv {} "$corpus/$name" \;
+    # What people put there stays. libFuzzer names what it keeps after the content.
+    find "$corpus/$name" -name '*.seed' -delete
+    local -A names=()
+    while read -r sum file; do names[$sum]=${file##*/}; done < <(sha1sum "$all/$name"/*)
+    for file in "$kept"/*; do mv "$file" "$corpus/$name/${names[${file##*/}]}"; done
     echo "$name: $(find "$corpus/$name" -type f | wc -l) inputs, $(du -sb "$corpus/$name" | cut -f 1) bytes"
   done
 }

@@ -84,6 +84,25 @@ struct Settings {
   bool accumulate = false;
 };
 
+// Eight entries each: what is there twice is drawn more often.
+void draw_loss(Bits& bits, passes::LossOptions& loss) {
+  static constexpr const char* kLosses[] = {
+      "cross_entropy", "mse", "nll", "l1", "smooth_l1", "bce_with_logits", "cross_entropy", "mse"};
+  loss.kind = kLosses[bits.take(3)];
+  if (bits.flag() && loss.kind == "cross_entropy") loss.label_smoothing = 0.1;
+}
+
+void draw_optimizer(Bits& bits, passes::OptimizerOptions& optimizer) {
+  static constexpr const char* kOptimizers[] = {"sgd",     "adam", "adamw", "adagrad",
+                                                "rmsprop", "lion", "lamb",  "lars"};
+  optimizer.kind = kOptimizers[bits.take(3)];
+  const bool variant = bits.flag();
+  const bool has_momentum =
+      optimizer.kind == "sgd" || optimizer.kind == "rmsprop" || optimizer.kind == "lars";
+  optimizer.momentum = variant && has_momentum ? 0.9 : 0;
+  optimizer.centered = variant && optimizer.kind == "rmsprop";
+}
+
 Settings settings_of(const graph::Model& model) {
   Bits bits(model.skeleton().model_version());
   Settings result;
@@ -92,12 +111,8 @@ Settings settings_of(const graph::Model& model) {
   result.values =
       bits.flag() && bits.flag() ? Values{static_cast<uint8_t>(bits.take(2))} : Values::kSmall;
   passes::PipelineOptions& pipeline = options.pipeline;
-  pipeline.loss.kind = bits.flag() ? "mse" : "cross_entropy";
-  pipeline.loss.labels = {};
-  static constexpr const char* kOptimizers[] = {"sgd", "sgd", "adam", "adamw"};
-  pipeline.optimizer.kind = kOptimizers[bits.take(2)];
-  pipeline.optimizer.momentum = bits.flag() ? 0.9 : 0;
-  if (pipeline.optimizer.kind != std::string("sgd")) pipeline.optimizer.momentum = 0;
+  draw_loss(bits, pipeline.loss);
+  draw_optimizer(bits, pipeline.optimizer);
   pipeline.dtype = bits.flag() ? DType::kFloat64 : DType::kFloat32;
   static constexpr int64_t kLanes[] = {-1, -1, 0, 16};
   pipeline.lanes = kLanes[bits.take(2)];
@@ -214,8 +229,7 @@ class Training {
     scores_ = found.scores;
     if (!scores_.ranked || scores_.dtype == DType::kUndefined) return;
     graph::TensorType labels = scores_;
-    const bool classes = settings_.session.pipeline.loss.kind == "cross_entropy";
-    if (classes) {
+    if (passes::takes_classes(settings_.session.pipeline.loss.kind)) {
       labels.dtype = DType::kInt64;
       if (labels.dims.size() > 1) labels.dims.erase(labels.dims.begin() + 1);
     }
@@ -246,9 +260,12 @@ class Training {
       batch_.inputs.emplace_back(input->name, fill(input->type.dtype, shape, settings_.values, 4));
     }
     if (!labels_.ranked || labels_.dtype == DType::kUndefined) return;
-    const int64_t classes = scores_.dims.size() > 1 ? scores_.dims[1].value : 2;
-    batch_.labels =
-        fill(labels_.dtype, labels_.shape(), settings_.values, std::max<int64_t>(classes, 1));
+    // Of probabilities: zeros and ones.
+    const bool binary = settings_.session.pipeline.loss.kind == "bce_with_logits";
+    const int64_t classes = scores_.dims.size() > 1 && !binary ? scores_.dims[1].value : 2;
+    batch_.labels = fill(binary ? DType::kInt64 : labels_.dtype, labels_.shape(), settings_.values,
+                         std::max<int64_t>(classes, 1))
+                        .cast(labels_.dtype);
   }
 
   std::shared_ptr<const graph::Model> model_;

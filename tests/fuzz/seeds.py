@@ -2,8 +2,8 @@
 """Gathers candidates for the corpora of the fuzz targets: the shared cases and fixtures, the golden graphs of the passes,
 and files made here. tools/fuzz.sh --seeds keeps those of them that reach code which no smaller one reaches.
 
-Usage: seeds.py FOLDER [SARDONYX]. Writes FOLDER/CORPUS/NAME. SARDONYX is the program; with it a short run adds a
-manifest, states and a log.
+Usage: seeds.py FOLDER [SARDONYX]. Writes FOLDER/CORPUS/NAME.seed; the name says what the candidate is. SARDONYX is the
+program; with it a short run adds a manifest, states and a log.
 """
 
 import gzip
@@ -28,40 +28,45 @@ LARGEST_FILE = 8_000
 class Seeds:
     def __init__(self, folder: Path):
         self.folder = folder
+        self.known = set()
 
-    def add(self, corpus: str, content: bytes, largest: int = LARGEST_FILE):
-        if 0 < len(content) <= largest:
-            place = self.folder / corpus
-            place.mkdir(parents=True, exist_ok=True)
-            (place / hashlib.sha1(content).hexdigest()).write_bytes(content)
+    # A content that is there already keeps its first name.
+    def add(self, corpus: str, name: str, content: bytes, largest: int = LARGEST_FILE):
+        key = (corpus, hashlib.sha1(content).digest())
+        if 0 < len(content) <= largest and key not in self.known:
+            self.known.add(key)
+            place = self.folder / corpus / f"{name}.seed"
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_bytes(content)
 
 
 def add_models(seeds: Seeds):
     for model in sorted(SHARED.glob("*/*/model.onnx")):
-        seeds.add("model", model.read_bytes(), LARGEST_MODEL)
+        seeds.add("model", model.parent.name, model.read_bytes(), LARGEST_MODEL)
 
 
 def add_texts(seeds: Seeds):
     for golden in sorted(ROOT.glob("tests/passes/**/*.txt")):
-        for part in golden.read_text().split("\n-----\n"):
-            seeds.add("text", part.encode(), 3000)
+        for part, text in zip(("before", "after"), golden.read_text().split("\n-----\n")):
+            seeds.add("text", f"{golden.parent.name}.{golden.stem}.{part}", text.encode(), 3000)
 
 
 def add_data(seeds: Seeds):
     for case in sorted(path for path in SHARED.glob("cases/*") if path.is_dir()):
         group = case.name.split("-")[0]
         for file in sorted(case.iterdir()):
+            name = f"{case.name}.{file.name}"
             if group == "NPY":
                 if file.suffix in (".npy", ".npz"):
-                    seeds.add(file.suffix[1:], file.read_bytes())
+                    seeds.add(file.suffix[1:], name, file.read_bytes())
             elif group in ("IDX", "CIFAR") and file.suffix not in (".json", ".pb", ".onnx"):
-                seeds.add(group.lower(), file.read_bytes())
-    for record in (b"\3" + bytes(range(256)) * 12, b"\3\x21" + bytes(range(256)) * 12):
-        seeds.add("cifar", record)
+                seeds.add(group.lower(), name, file.read_bytes())
+    for classes, label in ((10, b"\3"), (100, b"\3\x21")):
+        seeds.add("cifar", f"record_of_cifar{classes}", label + bytes(range(256)) * 12)
     for code, size in {8: 1, 9: 1, 11: 2, 12: 4, 13: 4, 14: 8}.items():
         idx = bytes([0, 0, code, 2, 0, 0, 0, 2, 0, 0, 0, 3]) + bytes(range(6 * size))
-        for content in (idx, b"Z" + idx, gzip.compress(idx, mtime=0)):
-            seeds.add("idx", content)
+        for form, content in (("plain", idx), ("behind_a_letter", b"Z" + idx), ("gzip", gzip.compress(idx, mtime=0))):
+            seeds.add("idx", f"type_{code}_{form}", content)
 
 
 def npy(dtype: str, shape: tuple, data: bytes, order: str = "False", version: int = 1) -> bytes:
@@ -71,15 +76,19 @@ def npy(dtype: str, shape: tuple, data: bytes, order: str = "False", version: in
 
 
 def add_arrays(seeds: Seeds):
-    arrays = [npy("<f4", (2, 3), bytes(24)), npy(">i4", (6,), bytes(range(24)), "True", 2), npy("|u1", (4, 6), bytes(24))]
-    for content in arrays:
-        seeds.add("npy", content)
-    for method in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+    arrays = {
+        "float32": npy("<f4", (2, 3), bytes(24)),
+        "int32_big_endian_fortran_v2": npy(">i4", (6,), bytes(range(24)), "True", 2),
+        "uint8": npy("|u1", (4, 6), bytes(24)),
+    }
+    for name, content in arrays.items():
+        seeds.add("npy", name, content)
+    for form, method in (("stored", zipfile.ZIP_STORED), ("deflated", zipfile.ZIP_DEFLATED)):
         file = io.BytesIO()
         with zipfile.ZipFile(file, "w", method) as archive:
-            for name, content in zip("xyz", arrays):
+            for name, content in zip("xyz", arrays.values()):
                 archive.writestr(zipfile.ZipInfo(f"{name}.npy"), content, method)
-        seeds.add("npz", file.getvalue())
+        seeds.add("npz", f"three_arrays_{form}", file.getvalue())
 
 
 def png(width: int, height: int, depth: int, colour: int, interlaced: int, palette: bytes = b"") -> bytes:
@@ -101,8 +110,9 @@ def png(width: int, height: int, depth: int, colour: int, interlaced: int, palet
 def add_pictures(seeds: Seeds):
     for depth, colour in ((8, 0), (16, 0), (1, 0), (8, 2), (16, 2), (8, 4), (8, 6)):
         for interlaced in (0, 1):
-            seeds.add("picture", png(4, 3, depth, colour, interlaced))
-    seeds.add("picture", png(4, 3, 8, 3, 0, bytes(range(48))))
+            name = f"png_{depth}_bits_colour_{colour}{'_interlaced' * interlaced}"
+            seeds.add("picture", name, png(4, 3, depth, colour, interlaced))
+    seeds.add("picture", "png_palette", png(4, 3, 8, 3, 0, bytes(range(48))))
 
 
 def add_checkpoints(seeds: Seeds, program: str):
@@ -112,11 +122,11 @@ def add_checkpoints(seeds: Seeds, program: str):
         run += ["--checkpoint", "points", "--checkpoint-every", "3", "--log", "log", "--optimizer", "adam"]
         subprocess.run([program, "model", "lenet", "-o", "model.onnx"], cwd=folder, check=True)
         subprocess.run(run, cwd=folder, check=True)
-        seeds.add("log", (folder / "log").read_bytes())
+        seeds.add("log", "of_six_steps", (folder / "log").read_bytes())
         for manifest in folder.glob("points/*/manifest.json"):
             content = manifest.read_bytes()
-            seeds.add("manifest", content)
-            seeds.add("manifest", content[: content.rindex(b',\n  "crc32"')])
+            seeds.add("manifest", manifest.parent.name, content)
+            seeds.add("manifest", f"{manifest.parent.name}_cut_in_front_of_the_sum", content[: content.rindex(b',\n  "crc32"')])
 
 
 def add_states(seeds: Seeds):
@@ -127,12 +137,12 @@ def add_states(seeds: Seeds):
             "empty": {"dtype": dtype, "shape": [0], "data_offsets": [4 * width, 4 * width]},
         }
         text = json.dumps(header).encode()
-        seeds.add("safetensors", struct.pack("<Q", len(text)) + text + bytes(4 * width))
+        seeds.add("safetensors", dtype.lower(), struct.pack("<Q", len(text)) + text + bytes(4 * width))
     lines = [{"step": n, "loss": 2.5, "lr": 0.1, "grad_norm": 1.5} for n in (1, 2, 3)]
     lines.insert(2, {"epoch": 1, "step": 2, "train_loss": 2.4, "test_accuracy": 0.5, "best": True})
-    seeds.add("log", "".join(json.dumps(line) + "\n" for line in lines + [{"done": True}]).encode())
+    seeds.add("log", "of_three_steps", "".join(json.dumps(line) + "\n" for line in lines + [{"done": True}]).encode())
     cache = {"sardonyx_tuning": 1, "machines": {"a machine": {"a request": {"a kernel": 0.25, "another": 1e-3}}}}
-    seeds.add("tuning", json.dumps(cache).encode())
+    seeds.add("tuning", "one_request", json.dumps(cache).encode())
 
 
 def main() -> None:
