@@ -3,11 +3,14 @@
 
 Usage: check_size.py [--report] [ROOT]. Prints FILE:LINE: REASON for each violation and exits 1 if there
 is one. The report: lines (median, 95th percentile, maximum), preprocessor conditionals per 1,000 lines
-of C++ (#if, #ifdef, #ifndef, #elif; #include and #pragma are not counted), and the pairs of folders
-that include each other.
+of C++ (#if, #ifdef, #ifndef, #elif; #include and #pragma are not counted), the pairs of folders that
+include each other, and what each room of ops/ (a family of operators) costs: files and lines with those
+of its tests (tests/ops/ROOM_test.cc, tests/ops/ROOM_*_test.cc).
 """
 
+import collections
 import re
+import statistics
 import sys
 
 from source_files import finish, root_from_arguments, source_files
@@ -28,6 +31,32 @@ def two_way_pairs(texts: dict) -> list[str]:
     return sorted(f"{a} <-> {b}" for a, b in edges if a < b and (b, a) in edges)
 
 
+def room_of(file, rooms: set) -> str:
+    """The room that a file of ops/ROOM/ or a test of it belongs to; "": none."""
+    if file.parts[0] == "ops":
+        return file.parts[1]
+    name = file.name if file.parts[:2] == ("tests", "ops") and len(file.parts) == 3 else ""
+    return max((room for room in rooms if name.startswith(f"{room}_")), key=len, default="")
+
+
+def report_rooms(texts: dict) -> None:
+    rooms = {file.parts[1] for file in texts if file.parts[0] == "ops" and len(file.parts) > 2} - {"core"}
+    files, lines, of_tests = (collections.Counter() for _ in range(3))
+    for file, text in texts.items():
+        room = room_of(file, rooms)
+        if room not in rooms:
+            continue
+        files[room] += 1
+        (lines if file.parts[0] == "ops" else of_tests)[room] += len(text)
+    if not rooms:
+        return
+    print(f"rooms             {len(rooms)}; a median one {round(statistics.median(files.values()))} files,"
+          f" {round(statistics.median(lines[room] for room in rooms))} lines,"
+          f" {round(statistics.median(of_tests[room] for room in rooms))} of tests")
+    for room in sorted(rooms, key=lambda room: (-lines[room], room)):
+        print(f"  {room:<20}{files[room]:>3} files {lines[room]:>5} lines {of_tests[room]:>5} of tests")
+
+
 def report(texts: dict) -> None:
     by_length = sorted((len(lines), file) for file, lines in texts.items())
     if not by_length:
@@ -43,6 +72,7 @@ def report(texts: dict) -> None:
     print(f"maximum           {by_length[last][0]} lines ({by_length[last][1]})")
     print(f"#if per 1,000     {1000 * conditionals / max(total, 1):.2f} ({conditionals} in {total})")
     print(f"two-way includes  {len(pairs)}{': ' if pairs else ''}{', '.join(pairs)}")
+    report_rooms(texts)
 
 
 def main() -> None:

@@ -121,6 +121,23 @@ class Size(CheckTest):
         self.assertIn("#if per 1,000     20.00 (2 in 100)", report)
         self.assertIn("two-way includes  1: graph <-> ops", report)
 
+    def test_report_counts_a_room_with_its_tests(self):
+        files = {
+            "ops/conv/conv.cc": "\n" * 30,
+            "ops/conv/conv_cpu.cc": "\n" * 10,
+            "ops/conv_transpose/conv_transpose.cc": "\n" * 20,
+            "ops/core/op.h": "\n" * 90,
+            "tests/ops/conv_test.cc": "\n" * 5,
+            "tests/ops/conv_small_test.cc": "\n" * 4,
+            "tests/ops/conv_transpose_test.cc": "\n" * 3,
+            "tests/ops/core/op_test.cc": "\n" * 90,
+        }
+        report = self.run_check("check_size", files, "--report").stdout
+        self.assertIn("rooms             2; a median one 3 files, 30 lines, 6 of tests", report)
+        self.assertRegex(report, "(?m)^  conv +4 files +40 lines +9 of tests$")
+        self.assertRegex(report, "(?m)^  conv_transpose +2 files +20 lines +3 of tests$")
+        self.assertNotRegex(report, "(?m)^  core ")
+
 
 class Text(CheckTest):
     def test_relative_paths_and_words_pass(self):
