@@ -8,7 +8,8 @@
 // which would be added up in another order, holds a Transpose back. Behind the pass weights may be
 // read through a Reshape; Transposes of weights are none of its business.
 #include <algorithm>
-#include <set>
+#include <ranges>
+#include <unordered_set>
 
 #include "graph/names.h"
 #include "ops/core/axis_order.h"
@@ -53,10 +54,9 @@ class Canceller {
 
   bool run() {
     bool changed = false;
-    // Each round takes a Transpose away or moves one down, so the rounds end.
-    while (std::ranges::any_of(transposes(), [&](Node* node) { return improve(*node); })) {
-      changed = true;
-    }
+    // A Transpose that is gone may clear the way for one in front of it: another round. Each takes
+    // one away or moves one down, so the rounds end.
+    while (run_round()) changed = true;
     for (Node* node : transposes()) changed |= make_view(*node);
     return changed;
   }
@@ -70,11 +70,31 @@ class Canceller {
     return found;
   }
 
-  bool improve(Node& node) {
-    if (join(node)) return true;
-    Node* user = only_user(node.output(0));
-    if (user == nullptr || !pays(node)) return false;
-    sink(*moved_axes(&node), *user);
+  // From the front, so that what moves down meets what hasn't moved yet, and no node is passed
+  // twice.
+  bool run_round() {
+    const std::vector<Node*> found = transposes();
+    left_ = {found.begin(), found.end()};
+    bool changed = false;
+    for (Node* node : found) {
+      while (node != nullptr && left_.contains(node) && improve(node)) changed = true;
+    }
+    return changed;
+  }
+
+  void remove(Node* transpose) {
+    left_.erase(transpose);
+    graph_.remove(transpose);
+  }
+
+  // Afterwards `node` is where it went; null when it is gone.
+  bool improve(Node*& node) {
+    if (join(*node)) return true;
+    int passed = passes_that_pay(*node);
+    if (passed == 0) return false;
+    for (; passed > 0 && node != nullptr; --passed) {
+      node = sink(*moved_axes(node), *only_user(node->output(0)));
+    }
     return true;
   }
 
@@ -86,7 +106,7 @@ class Canceller {
     const Permutation both = ops::followed_by(*first, *moved_axes(&node));
     if (ops::is_identity(both) && !outlives_plan(graph_, node.output(0))) {
       graph_.replace_uses(node.output(0), before->input(0));
-      graph_.remove(&node);
+      remove(&node);
     } else if (only_user(before->output(0)) != nullptr) {
       graph_.set_input(&node, 0, before->input(0));
       node.attributes = {{"perm", both}};
@@ -98,9 +118,7 @@ class Canceller {
   }
 
   void drop_if_unused(Node& node) {
-    if (node.output(0)->uses().empty() && !outlives_plan(graph_, node.output(0))) {
-      graph_.remove(&node);
-    }
+    if (node.output(0)->uses().empty() && !outlives_plan(graph_, node.output(0))) remove(&node);
   }
 
   // Null: none, several, or somebody outside.
@@ -114,18 +132,17 @@ class Canceller {
     return user;
   }
 
-  // Whether a Transpose less is left if this one moves down as far as it can.
-  bool pays(const Node& node) const {
+  // How many operators it moves behind until a Transpose less is left; 0: that won't be.
+  int passes_that_pay(const Node& node) const {
     const Permutation perm = *moved_axes(&node);
     const Value* value = node.output(0);
-    std::set<const Node*> seen;
-    for (;;) {
+    for (int passed = 0;; ++passed) {
       const Node* user = only_user(value);
-      if (user == nullptr) return meets_inverse(value, perm);
-      if (const auto next = moved_axes(user)) return value != node.output(0);
-      if (!seen.insert(user).second || !passes_through(*user, perm, value)) return false;
-      if (ops::axis_use(*user) == AxisUse::kReduction) return ends_in(*user, perm);
-      if (joins_another(*user, perm, value)) return true;
+      if (user == nullptr) return meets_inverse(value, perm) ? passed : 0;
+      if (moved_axes(user)) return passed;
+      if (!passes_through(*user, perm, value)) return 0;
+      if (ops::axis_use(*user) == AxisUse::kReduction) return ends_in(*user, perm) ? passed + 1 : 0;
+      if (joins_another(*user, perm, value)) return passed + 1;
       value = user->output(0);
     }
   }
@@ -211,8 +228,9 @@ class Canceller {
     });
   }
 
-  // Behind `user`, once its other operands are there.
-  void sink(const Permutation& perm, Node& user) {
+  // Behind `user`, once its other operands are there. Returns the Transpose of the result; null:
+  // it needs none.
+  Node* sink(const Permutation& perm, Node& user) {
     for (int i = 0; i < user.num_inputs(); ++i) {
       if (user.input(i) != nullptr && !is_weight(user.input(i))) pull_down(user, i, perm);
     }
@@ -228,26 +246,23 @@ class Canceller {
       Node* producer = value->producer;
       if (!moved_axes(producer)) continue;  // twice the same operand: seen already
       graph_.set_input(&user, i, producer->input(0));
-      if (producer->output(0)->uses().empty()) graph_.remove(producer);
+      if (producer->output(0)->uses().empty()) remove(producer);
     }
     ops::infer_node(user);
-    if (!left.empty()) transpose_result(user, left);
+    return left.empty() ? nullptr : transpose_result(user, left);
   }
 
   // Moves the Transpose behind everything between it and this operand.
   void pull_down(Node& user, int slot, const Permutation& perm) {
-    while (!moved_axes(user.input(slot)->producer)) {
-      Node* top = user.input(slot)->producer;
-      while (!std::ranges::any_of(top->inputs(), [](const Value* value) {
-        return value != nullptr && moved_axes(value->producer);
-      })) {
-        const auto next = std::ranges::find_if(top->inputs(), [](const Value* value) {
-          return value != nullptr && !is_weight(value);
-        });
-        top = (*next)->producer;
-      }
-      sink(perm, *top);
+    std::vector<Node*> between;
+    Node* next = user.input(slot)->producer;
+    while (!moved_axes(next)) {
+      between.push_back(next);
+      const auto data = std::ranges::find_if(
+          next->inputs(), [](const Value* value) { return value != nullptr && !is_weight(value); });
+      next = (*data)->producer;
     }
+    for (Node* node : between | std::views::reverse) sink(perm, *node);
   }
 
   // A weight of one axis, or none, as it is broadcast to the operand that isn't transposed.
@@ -266,19 +281,21 @@ class Canceller {
   }
 
   // The result keeps its name: who looks at a value by name sees what the file says.
-  void transpose_result(Node& user, const Permutation& perm) {
+  Node* transpose_result(Node& user, const Permutation& perm) {
     Value* value = user.output(0);
     const std::string name = value->name;
     const graph::Origin origin = value->origin;
     graph_.rename(value, graph::fresh_name(graph_, name + "/untransposed"));
     value->origin = {};
-    Node* next = node_behind(graph_, {value});
-    Node* transpose = graph_.add_node("", "Transpose", {value}, {name}, next);
+    Node* transpose = graph_.add_node("", "Transpose", {value}, {name}, &user);
+    graph_.move_before(&user, transpose);
+    left_.insert(transpose);
     transpose->attributes["perm"] = perm;
     ops::infer_node(*transpose);
     transpose->output(0)->origin = origin;
     graph_.replace_uses(value, transpose->output(0));
     graph_.set_input(transpose, 0, value);
+    return transpose;
   }
 
   // Axes of size one move freely.
@@ -305,6 +322,9 @@ class Canceller {
 
   Graph& graph_;
   const PassContext& context_;
+  // Of this round. A new one at the address of one that is gone is looked at twice, which is
+  // harmless.
+  std::unordered_set<const Node*> left_;
 };
 
 }  // namespace
