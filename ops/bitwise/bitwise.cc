@@ -9,6 +9,7 @@
 // Gradient zero: integers move in steps.
 // Source   ONNX BitwiseAnd-18, BitwiseOr-18, BitwiseXor-18, BitwiseNot-18, BitShift-28
 #include "ops/core/broadcast.h"
+#include "ops/core/definition.h"
 #include "ops/core/infer.h"
 #include "ops/core/one_type.h"
 
@@ -35,15 +36,9 @@ void infer_shift(InferContext& c) {
 
 // --- Definition
 
-OpDef definition(std::string name, std::string doc, std::vector<int> since,
-                 std::vector<Port> inputs, void (*infer)(InferContext&)) {
-  OpDef op;
-  op.name = std::move(name);
-  op.doc = std::move(doc);
-  op.since = std::move(since);
-  op.inputs = std::move(inputs);
-  op.outputs = {{"C"}};
-  op.infer = infer;
+OpDef definition(const char* name, const char* doc, std::vector<int> since,
+                 std::vector<Port> inputs, InferRule infer) {
+  OpDef op = standard_op(name, doc, std::move(since), std::move(inputs), {{"C"}}, infer);
   op.gradient = zero_gradient("integer result");
   op.batch = broadcast_role;
   return op;

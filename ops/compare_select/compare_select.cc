@@ -14,6 +14,7 @@
 // Source   ONNX Equal-19, Less-13, Greater-13, LessOrEqual-16, GreaterOrEqual-16, And-7, Or-7,
 //          Xor-7, Not-1, IsNaN-20, IsInf-20, Where-16
 #include "ops/core/broadcast.h"
+#include "ops/core/definition.h"
 #include "ops/core/elementwise.h"
 #include "ops/core/gradient.h"
 #include "ops/core/infer.h"
@@ -70,23 +71,16 @@ void where_gradient(GradientContext& c) {
 
 // --- Definition
 
-OpDef definition(std::string name, std::string doc, std::vector<int> since,
-                 std::vector<Port> inputs, void (*infer)(InferContext&)) {
-  OpDef op;
-  op.name = std::move(name);
-  op.doc = std::move(doc);
-  op.since = std::move(since);
-  op.inputs = std::move(inputs);
-  op.outputs = {{"Y"}};
-  op.infer = infer;
+OpDef definition(const char* name, const char* doc, std::vector<int> since,
+                 std::vector<Port> inputs, InferRule infer) {
+  OpDef op = standard_op(name, doc, std::move(since), std::move(inputs), {{"Y"}}, infer);
   op.gradient = zero_gradient("boolean result");
   op.batch = broadcast_role;
   return op;
 }
 
-OpDef binary(std::string name, std::string doc, std::vector<int> since,
-             void (*infer)(InferContext&)) {
-  OpDef op = definition(std::move(name), std::move(doc), std::move(since), {{"A"}, {"B"}}, infer);
+OpDef binary(const char* name, const char* doc, std::vector<int> since, InferRule infer) {
+  OpDef op = definition(name, doc, std::move(since), {{"A"}, {"B"}}, infer);
   op.attributes = {kLegacyAttribute};
   op.normalize = normalize_broadcast;
   return op;

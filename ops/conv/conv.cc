@@ -16,6 +16,7 @@
 #include "ops/conv/conv.h"
 
 #include "ops/conv/conv_shape.h"
+#include "ops/core/definition.h"
 #include "ops/core/elementwise.h"
 #include "ops/core/gradient.h"
 #include "ops/core/one_type.h"
@@ -361,14 +362,9 @@ OpDef grad_filter_op() {
 }
 
 OpDef grad_bias_op() {
-  OpDef op;
-  op.domain = kDomain;
-  op.name = "ConvGradBias";
-  op.doc = "Gradient of Conv with respect to b: dy summed over the batch and space.";
-  op.inputs = {{"dy"}, kAccumulator};
-  op.outputs = {{"db"}};
-  op.infer = infer_grad_bias;
-  op.gradient = not_differentiable("second derivative of the bias of Conv");
+  OpDef op = gradient_op("ConvGradBias",
+                         "Gradient of Conv with respect to b: dy summed over the batch and space.",
+                         "the bias of Conv", {{"dy"}, kAccumulator}, {{"db"}}, infer_grad_bias);
   op.batch = sums;
   op.accumulate_input = 1;
   op.sums_channels = true;

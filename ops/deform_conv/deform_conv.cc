@@ -20,6 +20,7 @@
 #include <algorithm>
 
 #include "ops/core/axes.h"
+#include "ops/core/definition.h"
 #include "ops/core/elementwise.h"
 #include "ops/core/gradient.h"
 #include "ops/core/infer.h"
@@ -250,16 +251,9 @@ OpDef deform_conv_op() {
 }
 
 OpDef own_op(const char* name, const char* doc, std::vector<Port> inputs, std::vector<Port> outputs,
-             void (*infer)(InferContext&)) {
-  OpDef op;
-  op.domain = kDomain;
-  op.name = name;
-  op.doc = doc;
-  op.inputs = std::move(inputs);
-  op.outputs = std::move(outputs);
+             InferRule infer) {
+  OpDef op = gradient_op(name, doc, "DeformConv", std::move(inputs), std::move(outputs), infer);
   op.attributes = kWindow;
-  op.infer = infer;
-  op.gradient = not_differentiable("second derivative of DeformConv");
   op.batch = rows_of_all;
   return op;
 }

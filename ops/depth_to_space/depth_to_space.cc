@@ -7,6 +7,7 @@
 // C1 rank 4    C2 C mod b^2 = 0    C3 H mod b = W mod b = 0    C4 b >= 1    C5 mode DCR or CRD
 // Gradient the other operator on dy; x and y are not read.
 // Source   ONNX DepthToSpace-28, SpaceToDepth-28
+#include "ops/core/definition.h"
 #include "ops/core/gradient.h"
 #include "ops/core/infer.h"
 #include "ops/core/sizes.h"
@@ -71,15 +72,9 @@ Gradient by_other(const char* other) {
 
 // --- Definition
 
-OpDef definition(const char* name, const char* doc, std::vector<int> since,
-                 void (*infer)(InferContext&), const char* other) {
-  OpDef op;
-  op.name = name;
-  op.doc = doc;
-  op.since = std::move(since);
-  op.inputs = {{"input"}};
-  op.outputs = {{"output"}};
-  op.infer = infer;
+OpDef definition(const char* name, const char* doc, std::vector<int> since, InferRule infer,
+                 const char* other) {
+  OpDef op = standard_op(name, doc, std::move(since), {{"input"}}, {{"output"}}, infer);
   op.gradient = by_other(other);
   op.batch = rows;
   return op;

@@ -11,6 +11,7 @@
 #include <algorithm>
 
 #include "ops/core/axes.h"
+#include "ops/core/definition.h"
 #include "ops/core/elementwise.h"
 #include "ops/core/gradient.h"
 #include "ops/core/infer.h"
@@ -64,25 +65,16 @@ BatchRole det_role(const Node& node, int slot) {
 }  // namespace
 
 void register_det(OpRegistry& ops) {
-  OpDef op;
-  op.name = "Det";
-  op.doc = "Determinants of square matrices.";
-  op.since = {11, 22};
-  op.inputs = {{"X"}};
-  op.outputs = {{"Y"}};
-  op.infer = infer_det;
+  OpDef op =
+      standard_op("Det", "Determinants of square matrices.", {11, 22}, {{"X"}}, {{"Y"}}, infer_det);
   op.gradient = gradient(det_gradient);
   op.batch = det_role;
-  ops.add(op);
-  op.domain = kDomain;
-  op.name = "DetGrad";
-  op.doc = "dy times the cofactors of x.";
-  op.since = {};
-  op.inputs = {{"x"}, {"dy"}};
-  op.outputs = {{"dx"}};
-  op.infer = infer_det_grad;
-  op.gradient = not_differentiable("second derivative of Det");
   ops.add(std::move(op));
+
+  OpDef grad = gradient_op("DetGrad", "dy times the cofactors of x.", "Det", {{"x"}, {"dy"}},
+                           {{"dx"}}, infer_det_grad);
+  grad.batch = det_role;
+  ops.add(std::move(grad));
 }
 
 }  // namespace sardonyx::ops

@@ -14,6 +14,7 @@
 
 #include <cmath>
 
+#include "ops/core/definition.h"
 #include "ops/core/elementwise.h"
 #include "ops/core/gradient.h"
 #include "ops/core/infer.h"
@@ -127,14 +128,9 @@ OpDef forward(const Function& function) {
 }
 
 OpDef backward(const Function& function) {
-  OpDef op;
-  op.domain = kDomain;
-  op.name = std::string(function.name) + "Grad";
-  op.doc = fmt::format("dy times the slope of {} at x.", function.name);
-  op.inputs = {{"x"}, {"dy"}};
-  op.outputs = {{"dx"}};
-  op.infer = infer_slope;
-  op.gradient = not_differentiable(fmt::format("second derivative of {}", function.name));
+  const std::string name(function.name);
+  OpDef op = gradient_op(name + "Grad", "dy times the slope of " + name + " at x.", name,
+                         {{"x"}, {"dy"}}, {{"dx"}}, infer_slope);
   op.batch = rows_of_all;
   return op;
 }

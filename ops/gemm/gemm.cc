@@ -18,6 +18,7 @@
 
 #include <algorithm>
 
+#include "ops/core/definition.h"
 #include "ops/core/elementwise.h"
 #include "ops/core/gradient.h"
 #include "ops/core/infer.h"
@@ -193,17 +194,12 @@ OpDef gemm_op() {
 }
 
 OpDef grad_weight_op() {
-  OpDef op;
-  op.domain = kDomain;
-  op.name = "GemmGradWeight";
-  op.doc =
-      "Gradient of a product with respect to its weight: a^T b, summed over all but the last "
-      "axis.";
-  op.inputs = {{"a"}, {"b"}, {"acc", Presence::kOptional}};
-  op.outputs = {{"dw"}};
+  OpDef op = gradient_op(
+      "GemmGradWeight",
+      "Gradient of a product with respect to its weight: a^T b, summed over all but the last axis.",
+      "a matrix product", {{"a"}, {"b"}, {"acc", Presence::kOptional}}, {{"dw"}},
+      infer_grad_weight);
   op.attributes = {{"alpha", "float, default 1: factor of the product"}};
-  op.infer = infer_grad_weight;
-  op.gradient = not_differentiable("second derivative of a matrix product");
   op.batch = grad_weight_batch;
   op.accumulate_input = 2;
   op.flops = [](const KernelRequest& request) {
@@ -214,16 +210,12 @@ OpDef grad_weight_op() {
 }
 
 OpDef grad_bias_op() {
-  OpDef op;
-  op.domain = kDomain;
-  op.name = "GemmGradBias";
-  op.doc = "Gradient of a product with respect to its bias: the sum over all but the last axis.";
-  op.inputs = {{"dy"}, {"acc", Presence::kOptional}};
-  op.outputs = {{"db"}};
+  OpDef op = gradient_op(
+      "GemmGradBias",
+      "Gradient of a product with respect to its bias: the sum over all but the last axis.",
+      "a matrix product", {{"dy"}, {"acc", Presence::kOptional}}, {{"db"}}, infer_grad_bias);
   op.attributes = {{"scale", "float, default 1: factor of the sum"},
                    {"keepdims", "int, default 0: 1 keeps one leading axis of size 1"}};
-  op.infer = infer_grad_bias;
-  op.gradient = not_differentiable("second derivative of a matrix product");
   op.batch = sums;
   op.accumulate_input = 1;
   return op;

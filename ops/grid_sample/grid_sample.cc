@@ -18,6 +18,7 @@
 #include <span>
 
 #include "ops/core/axes.h"
+#include "ops/core/definition.h"
 #include "ops/core/elementwise.h"
 #include "ops/core/gradient.h"
 #include "ops/core/infer.h"
@@ -162,15 +163,10 @@ OpDef grid_sample_op() {
   return op;
 }
 
-OpDef grad_op(std::string name, std::string doc, std::vector<Port> inputs, std::string output) {
-  OpDef op;
-  op.domain = kDomain;
-  op.name = std::move(name);
-  op.doc = std::move(doc);
-  op.inputs = std::move(inputs);
-  op.outputs = {{std::move(output)}};
+OpDef grad_op(const char* name, const char* doc, std::vector<Port> inputs, const char* output,
+              InferRule infer) {
+  OpDef op = gradient_op(name, doc, "GridSample", std::move(inputs), {{output}}, infer);
   op.attributes = kSettings;
-  op.gradient = not_differentiable("second derivative of GridSample");
   op.batch = rows_of_all;
   return op;
 }
@@ -183,15 +179,12 @@ void register_grid_sample(OpRegistry& ops) {
   ops.add(grid_sample::grid_sample_op());
   OpDef data =
       grid_sample::grad_op("GridSampleGradData", "Adds dy to the cells that GridSample has read.",
-                           {{"dy"}, {"grid"}}, "dx");
+                           {{"dy"}, {"grid"}}, "dx", grid_sample::infer_grad_data);
   data.attributes.push_back({"input_shape", "ints, required: sizes of the spatial axes of dx"});
-  data.infer = grid_sample::infer_grad_data;
   ops.add(std::move(data));
-  OpDef grid =
-      grid_sample::grad_op("GridSampleGradGrid", "How y changes where GridSample reads elsewhere.",
-                           {{"dy"}, {"x"}, {"grid"}}, "dgrid");
-  grid.infer = grid_sample::infer_grad_grid;
-  ops.add(std::move(grid));
+  ops.add(grid_sample::grad_op("GridSampleGradGrid",
+                               "How y changes where GridSample reads elsewhere.",
+                               {{"dy"}, {"x"}, {"grid"}}, "dgrid", grid_sample::infer_grad_grid));
   grid_sample::register_affine_grid(ops);
 }
 

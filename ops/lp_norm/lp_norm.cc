@@ -8,6 +8,7 @@
 //             = (dy - d * sum of dy y) / n, where d is the sign of x (p = 1) or y (p = 2)
 // Source   ONNX LpNormalization-1, 22
 #include "ops/core/axes.h"
+#include "ops/core/definition.h"
 #include "ops/core/elementwise.h"
 #include "ops/core/gradient.h"
 #include "ops/core/infer.h"
@@ -60,27 +61,16 @@ BatchRole rows_off_axis(const Node& node, int slot) {
 }  // namespace
 
 void register_lp_norm(OpRegistry& ops) {
-  OpDef op;
-  op.name = "LpNormalization";
-  op.doc = "Divides by the norm along an axis.";
-  op.since = {1, 22};
-  op.inputs = {{"x"}};
-  op.outputs = {{"y"}};
+  OpDef op = standard_op("LpNormalization", "Divides by the norm along an axis.", {1, 22}, {{"x"}},
+                         {{"y"}}, infer_lp_norm);
   op.attributes = kAttributes;
-  op.infer = infer_lp_norm;
   op.gradient = gradient(lp_norm_gradient);
   op.batch = rows_off_axis;
   ops.add(std::move(op));
 
-  OpDef grad;
-  grad.domain = kDomain;
-  grad.name = "LpNormGrad";
-  grad.doc = "Gradient of LpNormalization.";
-  grad.inputs = {{"x"}, {"dy"}};
-  grad.outputs = {{"dx"}};
+  OpDef grad = gradient_op("LpNormGrad", "Gradient of LpNormalization.", "LpNormalization",
+                           {{"x"}, {"dy"}}, {{"dx"}}, infer_lp_norm_grad);
   grad.attributes = kAttributes;
-  grad.infer = infer_lp_norm_grad;
-  grad.gradient = not_differentiable("second derivative of LpNormalization");
   grad.batch = rows_off_axis;
   ops.add(std::move(grad));
 }

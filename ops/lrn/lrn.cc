@@ -8,6 +8,7 @@
 //             = dy d^-beta - 2 alpha beta / size * x * sum of dy x d^(-beta-1) over the k that see
 //             c
 // Source   ONNX LRN-1, LRN-13
+#include "ops/core/definition.h"
 #include "ops/core/elementwise.h"
 #include "ops/core/epsilon.h"
 #include "ops/core/gradient.h"
@@ -58,28 +59,17 @@ void lrn_gradient(GradientContext& c) {
 // --- Definition
 
 void register_lrn(OpRegistry& ops) {
-  OpDef op;
-  op.name = "LRN";
-  op.doc = "Divides by a power of the squares of neighbouring channels.";
-  op.since = {1, 13};
-  op.inputs = {{"x"}};
-  op.outputs = {{"y"}};
+  OpDef op = standard_op("LRN", "Divides by a power of the squares of neighbouring channels.",
+                         {1, 13}, {{"x"}}, {{"y"}}, infer_lrn);
   op.attributes = kAttributes;
-  op.infer = infer_lrn;
   op.gradient = gradient(lrn_gradient);
   op.hint = [](const Node& node) { return hint_at_zero(node, "bias", 1); };
   op.batch = rows;
   ops.add(std::move(op));
 
-  OpDef grad;
-  grad.domain = kDomain;
-  grad.name = "LrnGrad";
-  grad.doc = "Gradient of LRN.";
-  grad.inputs = {{"x"}, {"dy"}};
-  grad.outputs = {{"dx"}};
+  OpDef grad =
+      gradient_op("LrnGrad", "Gradient of LRN.", "LRN", {{"x"}, {"dy"}}, {{"dx"}}, infer_lrn_grad);
   grad.attributes = kAttributes;
-  grad.infer = infer_lrn_grad;
-  grad.gradient = not_differentiable("second derivative of LRN");
   grad.batch = rows_of_all;
   ops.add(std::move(grad));
 }

@@ -17,6 +17,7 @@
 #include "ops/max_unpool/max_unpool.h"
 
 #include "ops/core/axes.h"
+#include "ops/core/definition.h"
 #include "ops/core/elementwise.h"
 #include "ops/core/gradient.h"
 #include "ops/core/infer.h"
@@ -163,15 +164,10 @@ OpDef max_unpool_op() {
 }
 
 OpDef max_unpool_grad_op() {
-  OpDef op;
-  op.domain = kDomain;
-  op.name = "MaxUnpoolGrad";
-  op.doc = "Gradient of MaxUnpool: dy where the indices point.";
-  op.inputs = {{"dy"}, {"indices", Presence::kRequired, "integer indices"}};
-  op.outputs = {{"dx"}};
+  OpDef op = gradient_op("MaxUnpoolGrad", "Gradient of MaxUnpool: dy where the indices point.",
+                         "MaxUnpool", {{"dy"}, {"indices", Presence::kRequired, "integer indices"}},
+                         {{"dx"}}, infer_max_unpool_grad);
   op.attributes = kWindow;
-  op.infer = infer_max_unpool_grad;
-  op.gradient = not_differentiable("second derivative of MaxUnpool");
   return op;
 }
 

@@ -11,6 +11,7 @@
 // Source   ONNX MeanVarianceNormalization-9, 13
 #include "ops/mean_variance/mean_variance.h"
 #include "ops/core/axes.h"
+#include "ops/core/definition.h"
 #include "ops/core/elementwise.h"
 #include "ops/core/gradient.h"
 #include "ops/core/infer.h"
@@ -79,27 +80,17 @@ BatchRole rows_off_axes(const Node& node, int slot) {
 }  // namespace
 
 void register_mean_variance(OpRegistry& ops) {
-  OpDef op;
-  op.name = "MeanVarianceNormalization";
-  op.doc = "Subtracts the mean over axes and divides by the standard deviation.";
-  op.since = {9, 13};
-  op.inputs = {{"x"}};
-  op.outputs = {{"y"}};
+  OpDef op = standard_op("MeanVarianceNormalization",
+                         "Subtracts the mean over axes and divides by the standard deviation.",
+                         {9, 13}, {{"x"}}, {{"y"}}, infer_normalization);
   op.attributes = kAttributes;
-  op.infer = infer_normalization;
   op.gradient = gradient(gradient_rule);
   op.batch = rows_off_axes;
   ops.add(std::move(op));
 
-  OpDef grad;
-  grad.domain = kDomain;
-  grad.name = "MeanVarianceNormGrad";
-  grad.doc = "Gradient of MeanVarianceNormalization.";
-  grad.inputs = {{"x"}, {"dy"}};
-  grad.outputs = {{"dx"}};
+  OpDef grad = gradient_op("MeanVarianceNormGrad", "Gradient of MeanVarianceNormalization.",
+                           "MeanVarianceNormalization", {{"x"}, {"dy"}}, {{"dx"}}, infer_gradient);
   grad.attributes = kAttributes;
-  grad.infer = infer_gradient;
-  grad.gradient = not_differentiable("second derivative of MeanVarianceNormalization");
   grad.batch = rows_off_axes;
   ops.add(std::move(grad));
 }

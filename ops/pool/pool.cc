@@ -24,6 +24,7 @@
 #include <cmath>
 
 #include "ops/core/constraint.h"
+#include "ops/core/definition.h"
 #include "ops/core/gradient.h"
 #include "ops/core/infer.h"
 #include "ops/registry.h"
@@ -354,15 +355,10 @@ OpDef global_lp_op() {
 }
 
 OpDef max_grad_op() {
-  OpDef op;
-  op.domain = kDomain;
-  op.name = "MaxPoolGrad";
-  op.doc = "Gradient of MaxPool: dy goes to the first maximum of each window of x.";
-  op.inputs = {{"x"}, {"dy"}};
-  op.outputs = {{"dx"}};
+  OpDef op = gradient_op("MaxPoolGrad",
+                         "Gradient of MaxPool: dy goes to the first maximum of each window of x.",
+                         "MaxPool", {{"x"}, {"dy"}}, {{"dx"}}, infer_max_grad);
   op.attributes = {kKernelShape, kStrides, kDilations, kPads, kCeilMode};
-  op.infer = infer_max_grad;
-  op.gradient = not_differentiable("second derivative of MaxPool");
   op.batch = rows_of_all;
   op.narrow = Narrow::kFollows;
   return op;
@@ -384,15 +380,10 @@ OpDef average_grad_op() {
 }
 
 OpDef lp_grad_op() {
-  OpDef op;
-  op.domain = kDomain;
-  op.name = "LpPoolGrad";
-  op.doc = "Gradient of LpPool: each cell's part of the norms that it is in.";
-  op.inputs = {{"x"}, {"y"}, {"dy"}};
-  op.outputs = {{"dx"}};
+  OpDef op =
+      gradient_op("LpPoolGrad", "Gradient of LpPool: each cell's part of the norms that it is in.",
+                  "LpPool", {{"x"}, {"y"}, {"dy"}}, {{"dx"}}, infer_lp_grad);
   op.attributes = {kKernelShape, kStrides, kDilations, kPads, kCeilMode, kOrder};
-  op.infer = infer_lp_grad;
-  op.gradient = not_differentiable("second derivative of LpPool");
   op.batch = rows_of_all;
   return op;
 }

@@ -17,6 +17,7 @@
 // Source   ONNX ReduceSum-13, ReduceMean-18, ReduceMax-20, ReduceMin-20, ReduceProd-18,
 //          ReduceL1-18, ReduceL2-18, ReduceSumSquare-18, ReduceLogSum-28, ReduceLogSumExp-28
 #include "ops/core/constraint.h"
+#include "ops/core/definition.h"
 #include "ops/core/elementwise.h"
 #include "ops/core/gradient.h"
 #include "ops/core/infer.h"
@@ -212,16 +213,9 @@ OpDef reduction(std::string name, std::string doc, std::vector<int> since, Gradi
   return op;
 }
 
-OpDef backward(std::string name, std::string doc, std::vector<Port> inputs) {
-  OpDef op;
-  op.domain = kDomain;
-  op.name = name;
-  op.doc = std::move(doc);
-  op.inputs = std::move(inputs);
-  op.outputs = {{"dx"}};
+OpDef backward(const char* name, const char* doc, std::vector<Port> inputs) {
+  OpDef op = gradient_op(name, doc, "a reduction", std::move(inputs), {{"dx"}}, infer_same);
   op.attributes = {{"axes", "ints: removed axes"}};
-  op.infer = infer_same;
-  op.gradient = not_differentiable("second derivative of a reduction");
   op.batch = gradient_role;
   return op;
 }

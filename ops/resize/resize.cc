@@ -25,6 +25,7 @@
 #include <numeric>
 
 #include "ops/core/axes.h"
+#include "ops/core/definition.h"
 #include "ops/core/elementwise.h"
 #include "ops/core/gradient.h"
 #include "ops/core/infer.h"
@@ -458,18 +459,13 @@ OpDef resize_op() {
 }
 
 OpDef resize_grad_op() {
-  OpDef op;
-  op.domain = kDomain;
-  op.name = "ResizeGrad";
-  op.doc = "Gradient of Resize: every cell of dy goes back to the cells it was made of.";
-  op.inputs = {{"dy"}};
-  op.outputs = {{"dx"}};
+  OpDef op = gradient_op(
+      "ResizeGrad", "Gradient of Resize: every cell of dy goes back to the cells it was made of.",
+      "Resize", {{"dy"}}, {{"dx"}}, infer_resize_grad);
   op.attributes = with_settings({{"axes", "ints, required: the resized axes"},
                                  {"input_shape", "ints, required: sizes of dx along them"},
                                  {"scales", "floats, required: their scales"},
                                  {"roi", "floats, default none: begins, then ends"}});
-  op.infer = infer_resize_grad;
-  op.gradient = not_differentiable("second derivative of Resize");
   op.batch = resize_grad_role;
   return op;
 }

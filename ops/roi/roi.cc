@@ -26,6 +26,7 @@
 #include "ops/roi/roi.h"
 
 #include "ops/core/axes.h"
+#include "ops/core/definition.h"
 #include "ops/core/elementwise.h"
 #include "ops/core/gradient.h"
 #include "ops/core/infer.h"
@@ -197,16 +198,9 @@ OpDef max_op() {
 }
 
 OpDef grad_op(const char* name, const char* doc, std::vector<Port> inputs,
-              std::vector<AttributeDef> attributes, void (*infer)(InferContext&)) {
-  OpDef op;
-  op.domain = kDomain;
-  op.name = name;
-  op.doc = doc;
-  op.inputs = std::move(inputs);
-  op.outputs = {{"dx"}};
+              std::vector<AttributeDef> attributes, InferRule infer) {
+  OpDef op = gradient_op(name, doc, "a pooling of regions", std::move(inputs), {{"dx"}}, infer);
   op.attributes = std::move(attributes);
-  op.infer = infer;
-  op.gradient = not_differentiable("second derivative of a pooling of regions");
   return op;
 }
 
