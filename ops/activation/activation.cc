@@ -35,6 +35,7 @@
 //          Softsign-22, Erf-13, Gelu-20, Swish-24, Mish-22, HardSwish-22, HardSigmoid-22,
 //          ThresholdedRelu-22, Shrink-9, SwiGLU-28, Clip-13
 #include "ops/activation/activation.h"
+#include "ops/core/definition.h"
 #include "ops/core/elementwise.h"
 #include "ops/core/gradient.h"
 #include "ops/core/infer.h"
@@ -224,13 +225,8 @@ OpDef forward(std::string name, std::string doc, std::vector<int> since, Gradien
 }
 
 OpDef backward(std::string name, std::string doc, Reads reads, Gradient rule) {
-  OpDef op;
-  op.domain = kDomain;
-  op.name = std::move(name);
-  op.doc = std::move(doc);
-  op.inputs = {{reads == Reads::kX ? "x" : "y"}, {"dy"}};
-  op.outputs = {{"dx"}};
-  op.infer = infer_pair;
+  OpDef op = own_op(std::move(name), std::move(doc), {{reads == Reads::kX ? "x" : "y"}, {"dy"}},
+                    {{"dx"}}, infer_pair);
   op.gradient = std::move(rule);
   op.batch = rows_of_all;
   op.narrow = Narrow::kFollows;

@@ -18,6 +18,7 @@
 // Source   ONNX Add-14, Sub-14, Mul-14, Div-14, Pow-15, Mod-28, Sum-13, Mean-13, Neg-13, Abs-13,
 //          Sqrt-13, Exp-13, Log-13, Reciprocal-13
 #include "ops/core/broadcast.h"
+#include "ops/core/definition.h"
 #include "ops/core/elementwise.h"
 #include "ops/core/gradient.h"
 #include "ops/core/infer.h"
@@ -188,15 +189,9 @@ OpDef standard(const Entry& entry, std::vector<Port> inputs) {
   return op;
 }
 
-OpDef backward(std::string name, std::string doc, std::vector<Port> inputs,
-               void (*infer)(InferContext&), Gradient rule) {
-  OpDef op;
-  op.domain = kDomain;
-  op.name = std::move(name);
-  op.doc = std::move(doc);
-  op.inputs = std::move(inputs);
-  op.outputs = {{"dx"}};
-  op.infer = infer;
+OpDef backward(const char* name, const char* doc, std::vector<Port> inputs, InferRule infer,
+               Gradient rule) {
+  OpDef op = own_op(name, doc, std::move(inputs), {{"dx"}}, infer);
   op.gradient = std::move(rule);
   op.batch = broadcast_role;
   return op;

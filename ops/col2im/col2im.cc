@@ -7,6 +7,7 @@
 // (cells of a block) divides x.dim(1)       B3 L is the number of blocks in the image B4 x is of a
 // floating type                        W1..W3, W5..W7 of ops/core/window.h Gradient dx = Im2Col(dy)
 // of Im2Col: Col2Im. Nothing is read but sizes. Source   ONNX Col2Im-18
+#include "ops/core/definition.h"
 #include "ops/core/elementwise.h"
 #include "ops/core/gradient.h"
 #include "ops/core/infer.h"
@@ -114,15 +115,11 @@ OpDef col2im_op() {
 }
 
 OpDef im2col_op() {
-  OpDef op;
-  op.domain = kDomain;
-  op.name = "Im2Col";
-  op.doc = "Gradient of Col2Im: the blocks of an image, zeros where they meet pads.";
-  op.inputs = {{"y"}};
-  op.outputs = {{"x"}};
+  OpDef op =
+      own_op("Im2Col", "Gradient of Col2Im: the blocks of an image, zeros where they meet pads.",
+             {{"y"}}, {{"x"}}, infer_im2col);
   op.attributes = kWindow;
   op.attributes.push_back({"block_shape", "ints, required: sizes of a block"});
-  op.infer = infer_im2col;
   op.gradient = gradient(im2col_gradient);
   op.batch = rows;
   return op;

@@ -331,14 +331,9 @@ OpDef conv_op() {
 }
 
 OpDef grad_data_op() {
-  OpDef op;
-  op.domain = kDomain;
-  op.name = "ConvGradData";
-  op.doc = "Gradient of Conv with respect to x.";
-  op.inputs = {{"w"}, {"dy"}};
-  op.outputs = {{"dx"}};
+  OpDef op = own_op("ConvGradData", "Gradient of Conv with respect to x.", {{"w"}, {"dy"}},
+                    {{"dx"}}, infer_grad_data);
   op.attributes = with_window({{"input_shape", "ints, required: spatial sizes of dx"}});
-  op.infer = infer_grad_data;
   op.gradient = gradient(grad_data_gradient);
   op.batch = [](const Node& node, int) { return rows_unless(node, 0); };
   op.flops = flops_of<ConvGeometry::grad_data>;
@@ -346,14 +341,9 @@ OpDef grad_data_op() {
 }
 
 OpDef grad_filter_op() {
-  OpDef op;
-  op.domain = kDomain;
-  op.name = "ConvGradFilter";
-  op.doc = "Gradient of Conv with respect to w, summed over the batch.";
-  op.inputs = {{"x"}, {"dy"}, kAccumulator};
-  op.outputs = {{"dw"}};
+  OpDef op = own_op("ConvGradFilter", "Gradient of Conv with respect to w, summed over the batch.",
+                    {{"x"}, {"dy"}, kAccumulator}, {{"dw"}}, infer_grad_filter);
   op.attributes = with_window({{"kernel_shape", "ints, required: spatial sizes of dw"}});
-  op.infer = infer_grad_filter;
   op.gradient = gradient(grad_filter_gradient);
   op.batch = sum_if_both;
   op.accumulate_input = 2;

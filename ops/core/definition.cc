@@ -14,11 +14,17 @@ OpDef standard_op(std::string name, std::string doc, std::vector<int> since,
   return op;
 }
 
-OpDef gradient_op(std::string name, std::string doc, const std::string& forward,
-                  std::vector<Port> inputs, std::vector<Port> outputs, InferRule infer) {
+OpDef own_op(std::string name, std::string doc, std::vector<Port> inputs, std::vector<Port> outputs,
+             InferRule infer) {
   OpDef op = standard_op(std::move(name), std::move(doc), {}, std::move(inputs), std::move(outputs),
                          infer);
   op.domain = kDomain;
+  return op;
+}
+
+OpDef gradient_op(std::string name, std::string doc, const std::string& forward,
+                  std::vector<Port> inputs, std::vector<Port> outputs, InferRule infer) {
+  OpDef op = own_op(std::move(name), std::move(doc), std::move(inputs), std::move(outputs), infer);
   op.gradient = not_differentiable("second derivative of " + forward);
   return op;
 }

@@ -250,8 +250,8 @@ OpDef deform_conv_op() {
   return op;
 }
 
-OpDef own_op(const char* name, const char* doc, std::vector<Port> inputs, std::vector<Port> outputs,
-             InferRule infer) {
+OpDef columns_op(const char* name, const char* doc, std::vector<Port> inputs,
+                 std::vector<Port> outputs, InferRule infer) {
   OpDef op = gradient_op(name, doc, "DeformConv", std::move(inputs), std::move(outputs), infer);
   op.attributes = kWindow;
   op.batch = rows_of_all;
@@ -266,17 +266,17 @@ void register_deform_conv(OpRegistry& ops) {
   using namespace deform_conv;
   const Port mask{"mask", Presence::kOptional};
   ops.add(deform_conv_op());
-  OpDef columns = own_op("DeformColumns", "What the taps of a DeformConv read, times the mask.",
-                         {{"x"}, {"offset"}, mask}, {{"columns"}}, infer_columns);
+  OpDef columns = columns_op("DeformColumns", "What the taps of a DeformConv read, times the mask.",
+                             {{"x"}, {"offset"}, mask}, {{"columns"}}, infer_columns);
   columns.gradient = gradient(columns_gradient);
   ops.add(std::move(columns));
-  OpDef data = own_op("DeformColumnsGradData", "Gradient of DeformColumns to x.",
-                      {{"offset"}, mask, {"dcolumns"}}, {{"dx"}}, infer_grad_data);
+  OpDef data = columns_op("DeformColumnsGradData", "Gradient of DeformColumns to x.",
+                          {{"offset"}, mask, {"dcolumns"}}, {{"dx"}}, infer_grad_data);
   data.attributes.push_back({"input_shape", "ints, required: spatial sizes of dx"});
   ops.add(std::move(data));
-  ops.add(own_op("DeformColumnsGradOffset", "Gradient of DeformColumns to offset and mask.",
-                 {{"x"}, {"offset"}, mask, {"dcolumns"}},
-                 {{"doffset"}, {"dmask", Presence::kOptional}}, infer_grad_offset));
+  ops.add(columns_op("DeformColumnsGradOffset", "Gradient of DeformColumns to offset and mask.",
+                     {{"x"}, {"offset"}, mask, {"dcolumns"}},
+                     {{"doffset"}, {"dmask", Presence::kOptional}}, infer_grad_offset));
 }
 
 }  // namespace sardonyx::ops

@@ -14,6 +14,7 @@
 //          mask_as_data.
 #include "graph/names.h"
 #include "ops/core/constraint.h"
+#include "ops/core/definition.h"
 #include "ops/core/elementwise.h"
 #include "ops/core/gradient.h"
 #include "ops/core/infer.h"
@@ -182,15 +183,11 @@ OpDef file_form() {
 }
 
 OpDef training_form() {
-  OpDef op;
-  op.domain = kDomain;
-  op.name = "Dropout";
-  op.doc = "Sets elements to zero by a counter-based generator and scales the others.";
-  op.inputs = {{"x"}};
-  op.outputs = {{"y"}, {"mask", Presence::kOptional}};
+  OpDef op =
+      own_op("Dropout", "Sets elements to zero by a counter-based generator and scales the others.",
+             {{"x"}}, {{"y"}, {"mask", Presence::kOptional}}, infer_training_form);
   op.attributes = {{"ratio", "float, default 0.5: probability of a zero"},
                    {"key", "int, default 0: which of the run's masks this is"}};
-  op.infer = infer_training_form;
   op.gradient = gradient(training_gradient);
   op.batch = rows;
   op.narrow = Narrow::kFollows;
@@ -199,14 +196,9 @@ OpDef training_form() {
 }
 
 OpDef backward() {
-  OpDef op;
-  op.domain = kDomain;
-  op.name = "DropoutGrad";
-  op.doc = "Gradient of Dropout from its mask.";
-  op.inputs = {{"dy"}, {"mask", Presence::kRequired, "a mask"}};
-  op.outputs = {{"dx"}};
+  OpDef op = own_op("DropoutGrad", "Gradient of Dropout from its mask.",
+                    {{"dy"}, {"mask", Presence::kRequired, "a mask"}}, {{"dx"}}, infer_gradient);
   op.attributes = {{"ratio", "float, default 0.5: that of the forward node"}};
-  op.infer = infer_gradient;
   op.gradient = gradient([](GradientContext& g) {
     if (g.wants(0)) {
       g.set(0, g.b().own("DropoutGrad", {g.dy(0), g.x(1)}, g.node().attributes));

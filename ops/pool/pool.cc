@@ -365,14 +365,10 @@ OpDef max_grad_op() {
 }
 
 OpDef average_grad_op() {
-  OpDef op;
-  op.domain = kDomain;
-  op.name = "AveragePoolGrad";
-  op.doc = "Gradient of AveragePool: dy spread evenly over each window.";
-  op.inputs = {{"dy"}};
-  op.outputs = {{"dx"}};
+  OpDef op =
+      own_op("AveragePoolGrad", "Gradient of AveragePool: dy spread evenly over each window.",
+             {{"dy"}}, {{"dx"}}, infer_average_grad);
   op.attributes = {kKernelShape, kStrides, kDilations, kPads, kCeilMode, kCountPad, kInputShape};
-  op.infer = infer_average_grad;
   op.gradient = gradient(average_grad_gradient);
   op.batch = rows;
   op.narrow = Narrow::kFollows;

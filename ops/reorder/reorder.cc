@@ -8,6 +8,7 @@
 // promises zeros there, and never read on the way out.
 // Gradient dx = Reorder(dy), Relabel(dy) back to the layout of x.
 // Source   Sardonyx (assign_layouts writes these nodes)
+#include "ops/core/definition.h"
 #include "ops/core/gradient.h"
 #include "ops/core/infer.h"
 #include "ops/registry.h"
@@ -68,14 +69,9 @@ void reorder_gradient(GradientContext& c) {
 // ------------------------------------------------------------------------------------------
 
 OpDef reorder_op() {
-  OpDef op;
-  op.domain = kDomain;
-  op.name = "Reorder";
-  op.doc = "The same values in another memory layout.";
-  op.inputs = {{"x"}};
-  op.outputs = {{"y"}};
+  OpDef op = own_op("Reorder", "The same values in another memory layout.", {{"x"}}, {{"y"}},
+                    infer_reorder);
   op.attributes = {kTo};
-  op.infer = infer_reorder;
   op.gradient = gradient(reorder_gradient);
   op.batch = rows;
   return op;
