@@ -50,7 +50,7 @@ struct EpochRecord {
 
 struct RunSummary {
   bool done = true;     // false: stopped before its end
-  std::string stopped;  // "SIGINT", "SIGTERM"; "early stop" of a run that is done
+  std::string stopped;  // "SIGINT", "SIGTERM", "SIGHUP"; "early stop" of a run that is done
   int64_t step = 0, skipped_steps = 0;
   std::optional<double> best_test_accuracy;
   std::optional<int64_t> best_epoch;

@@ -15,12 +15,15 @@ std::atomic<int> g_received = 0;
 static_assert(std::atomic<int>::is_always_lock_free);  // or a handler couldn't use it
 
 extern "C" void on_stop(int signal) {
-  if (g_received.exchange(signal) != 0) _exit(128 + signal);
+  int none = 0;
+  if (!g_received.compare_exchange_strong(none, signal) && signal != SIGHUP) _exit(128 + signal);
 }
 
 }  // namespace
 
-StopSignal::StopSignal() : stack_(static_cast<size_t>(std::max(65536L, sysconf(_SC_SIGSTKSZ)))) {
+StopSignal::StopSignal()
+    : stack_(static_cast<size_t>(std::max(65536L, sysconf(_SC_SIGSTKSZ)))),
+      caught_{{{SIGINT, {}}, {SIGTERM, {}}, {SIGHUP, {}}}} {
   g_received = 0;
   stack_t stack = {};
   stack.ss_sp = stack_.data();
@@ -29,18 +32,29 @@ StopSignal::StopSignal() : stack_(static_cast<size_t>(std::max(65536L, sysconf(_
   struct sigaction action = {};
   action.sa_handler = on_stop;
   action.sa_flags = SA_RESTART | SA_ONSTACK;  // reading data and writing files goes on
-  sigaction(SIGINT, &action, &before_int_);
-  sigaction(SIGTERM, &action, &before_term_);
+  for (auto& [signal, before] : caught_) {
+    sigaction(signal, &action, &before);
+    const bool stays = signal == SIGHUP && before.sa_handler == SIG_IGN;
+    if (stays) sigaction(signal, &before, nullptr);
+  }
 }
 
 StopSignal::~StopSignal() {
-  sigaction(SIGINT, &before_int_, nullptr);
-  sigaction(SIGTERM, &before_term_, nullptr);
+  for (const auto& [signal, before] : caught_) sigaction(signal, &before, nullptr);
   sigaltstack(&before_stack_, nullptr);
 }
 
 int StopSignal::received() { return g_received; }
 
-const char* StopSignal::name(int signal) { return signal == SIGTERM ? "SIGTERM" : "SIGINT"; }
+const char* StopSignal::name(int signal) {
+  switch (signal) {
+    case SIGHUP:
+      return "SIGHUP";
+    case SIGTERM:
+      return "SIGTERM";
+    default:
+      return "SIGINT";
+  }
+}
 
 }  // namespace sardonyx::runtime

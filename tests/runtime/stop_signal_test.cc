@@ -34,6 +34,30 @@ TEST(StopSignal, is_received_on_a_stack_of_its_own) {
   EXPECT_EQ(after.ss_flags, before.ss_flags);
 }
 
+TEST(StopSignal, hangup_is_a_wish_to_stop_and_a_second_one_is_no_other) {
+  const StopSignal signal;
+  raise(SIGHUP);
+  raise(SIGHUP);
+  EXPECT_EQ(StopSignal::received(), SIGHUP);
+  EXPECT_STREQ(StopSignal::name(SIGHUP), "SIGHUP");
+  EXPECT_EXIT(raise(SIGTERM), ::testing::ExitedWithCode(143), "");
+}
+
+TEST(StopSignal, hangup_that_is_ignored_stays_ignored) {
+  struct sigaction ignore = {}, before, during, after;
+  ignore.sa_handler = SIG_IGN;
+  sigaction(SIGHUP, &ignore, &before);
+  {
+    const StopSignal signal;
+    sigaction(SIGHUP, nullptr, &during);
+    raise(SIGHUP);
+    EXPECT_EQ(StopSignal::received(), 0);
+  }
+  sigaction(SIGHUP, &before, &after);
+  EXPECT_EQ(during.sa_handler, SIG_IGN);
+  EXPECT_EQ(after.sa_handler, SIG_IGN);
+}
+
 TEST(StopSignal, threads_of_a_pool_leave_signals_to_the_caller) {
   WorkerPool pool(3, Waiting::kSleep, {}, Shares::kOwnThread);
   bool taken[3] = {false, true, true};

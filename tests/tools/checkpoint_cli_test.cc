@@ -133,7 +133,7 @@ class CheckpointCli : public ::testing::Test {
 
 TEST_F(CheckpointCli, a_stopped_run_goes_on_to_the_same_bits) {
   run_whole();
-  for (const int signal : {SIGINT, SIGTERM}) stop_and_go_on(kRun, signal);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) stop_and_go_on(kRun, signal);
 }
 
 TEST_F(CheckpointCli, moments_averages_groups_and_skips_go_on_to_the_same_bits) {

@@ -154,7 +154,7 @@ TEST_F(Cli, the_same_command_gives_the_same_file) {
 TEST_F(Cli, a_signal_finishes_the_step_saves_and_exits_with_its_code) {
   make_lenet();
   for (const auto& [signal, code, name] :
-       {std::tuple{SIGINT, 130, "SIGINT"}, {SIGTERM, 143, "SIGTERM"}}) {
+       {std::tuple{SIGINT, 130, "SIGINT"}, {SIGTERM, 143, "SIGTERM"}, {SIGHUP, 129, "SIGHUP"}}) {
     const pid_t process = program_.start(
         "train lenet.onnx --data synthetic:100000 --batch 8 --json --save out.onnx --log "
         "run.jsonl");
