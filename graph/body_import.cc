@@ -3,6 +3,8 @@
 #include <onnx/onnx_pb.h>
 
 #include <algorithm>
+#include <functional>
+#include <unordered_set>
 #include <utility>
 
 #include "graph/names.h"
@@ -25,6 +27,30 @@ Origin origin_of(Origin::Kind kind, int32_t node, int32_t slot, const std::strin
   origin.slot = slot;
   origin.tensor = tensor;
   return origin;
+}
+
+using Sees = std::function<bool(std::string_view)>;
+
+// Names that a graph inside a node, or one inside that, gives to its own values although it sees
+// another value of that name around it. `use(name)` is told each.
+void visit_shadows(const onnx::GraphProto& graph, const Sees& sees_outside,
+                   const std::function<void(const std::string&)>& use) {
+  std::unordered_set<std::string_view> own;
+  const auto define = [&](const std::string& name) {
+    const bool fresh = !name.empty() && own.insert(name).second;
+    if (fresh && sees_outside(name)) use(name);
+  };
+  const Sees sees = [&](std::string_view name) { return own.contains(name) || sees_outside(name); };
+  for (const auto& input : graph.input()) define(input.name());
+  for (const auto& tensor : graph.initializer()) define(tensor.name());
+  for (const auto& tensor : graph.sparse_initializer()) define(tensor.values().name());
+  for (const auto& node : graph.node()) {
+    for (const auto& attribute : node.attribute()) {
+      if (attribute.has_g()) visit_shadows(attribute.g(), sees, use);
+      for (const auto& body : attribute.graphs()) visit_shadows(body, sees, use);
+    }
+    for (const std::string& name : node.output()) define(name);
+  }
 }
 
 }  // namespace
@@ -129,6 +155,24 @@ std::vector<int32_t> BodyImporter::find_reads(const onnx::NodeProto& node,
   return reads;
 }
 
+// ONNX's IR ("Names Within a Graph") wants them distinct: two readers of such a file could take two
+// values. What later nodes make isn't seen yet: a branch may name its result as its node does.
+void BodyImporter::tell_shadows(const onnx::NodeProto& node, int32_t index) {
+  const Sees sees = [&](std::string_view name) {
+    const auto producer = producers_.find(name);
+    return producer != producers_.end() && producer->second < index;
+  };
+  for (const auto& attribute : node.attribute()) {
+    if (!attribute.has_g()) continue;
+    visit_shadows(attribute.g(), sees, [&](const std::string& name) {
+      notices_.push_back(
+          fmt::format("{}node {}: its {} has a value {} of its own where it sees one of that name, "
+                      "which ONNX forbids; inside, its own is taken",
+                      where_, node_label(node), escaped(attribute.name()), in_quotes(name)));
+    });
+  }
+}
+
 void BodyImporter::report_cycle(const Nodes& nodes, const std::vector<int32_t>& cycle) {
   constexpr size_t kMostShown = 10;
   std::string text;
@@ -151,6 +195,7 @@ void BodyImporter::check(const Nodes& nodes) {
     check_domain(node);
     read_attributes(node, attributes_[i]);
     reads[i] = find_reads(node, attributes_[i]);
+    tell_shadows(node, i);
   }
   for (const auto& [domain, node] : missing_domains_) {
     faults_.add("{}no opset import for domain {}, which node {} needs", where_,

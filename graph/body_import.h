@@ -46,6 +46,8 @@ class BodyImporter {
   // added.
   void build(const google::protobuf::RepeatedPtrField<onnx::NodeProto>& nodes);
   bool was_sorted() const { return was_sorted_; }
+  // What check() found that a file should not have, but that does no harm.
+  const std::vector<std::string>& notices() const { return notices_; }
 
  private:
   using Attributes = std::map<std::string, Attribute, std::less<>>;
@@ -55,6 +57,7 @@ class BodyImporter {
   void read_attributes(const onnx::NodeProto& node, Attributes& attributes);
   std::vector<int32_t> find_reads(const onnx::NodeProto& node, const Attributes& attributes);
   void report_undefined(const onnx::NodeProto& node, const std::string& name, std::string_view how);
+  void tell_shadows(const onnx::NodeProto& node, int32_t index);
   void report_cycle(const google::protobuf::RepeatedPtrField<onnx::NodeProto>& nodes,
                     const std::vector<int32_t>& cycle);
 
@@ -70,6 +73,7 @@ class BodyImporter {
   std::vector<Attributes> attributes_;
   std::vector<int32_t> order_;
   bool was_sorted_ = true;
+  std::vector<std::string> notices_;
   int suggestions_ = 0;
 };
 

@@ -56,6 +56,9 @@ class ModelImporter {
   void add_values();
   void apply_declared_types();
   Function import_function(const onnx::FunctionProto& proto);
+  void tell(const BodyImporter& body) {
+    result_.notices.insert(result_.notices.end(), body.notices().begin(), body.notices().end());
+  }
   TensorType declared_type(const onnx::ValueInfoProto& info, std::string_view what);
 
   const Model& model_;
@@ -285,6 +288,7 @@ void ModelImporter::import_main_graph() {
   read_initializers(body);
   read_inputs(body);
   body.check(proto.node());
+  tell(body);
   check_outputs(body);
   if (!faults_.empty()) return;
 
@@ -304,6 +308,13 @@ Function ModelImporter::import_function(const onnx::FunctionProto& proto) {
   function.domain = normal_domain(proto.domain());
   function.name = function_name(proto);
   function.overload = function_overload(proto);
+  // ONNX leaves it to runtimes which of the two has priority.
+  if (function.domain.empty()) {
+    result_.notices.push_back(
+        fmt::format("the file has a function {} in ONNX's own domain: nodes of that name call it, "
+                    "not the standard operator",
+                    in_quotes(function.name)));
+  }
   function.inputs.assign(proto.input().begin(), proto.input().end());
   function.outputs.assign(proto.output().begin(), proto.output().end());
   function.attributes.assign(proto.attribute().begin(), proto.attribute().end());
@@ -326,6 +337,7 @@ Function ModelImporter::import_function(const onnx::FunctionProto& proto) {
   BodyImporter body(model_, functions_, graph, BodyImporter::Place::kFunction, where, faults_);
   for (const std::string& name : proto.input()) body.define(name, "function input");
   body.check(proto.node());
+  tell(body);
   std::set<std::string_view> seen;
   for (const std::string& name : proto.output()) {
     if (!body.is_defined(name))

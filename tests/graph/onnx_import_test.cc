@@ -409,6 +409,20 @@ TEST(ImportFunctions, overloads_are_told_apart) {
   EXPECT_EQ(imported.graph->nodes().front().op, "f:b");
 }
 
+TEST(ImportFunctions, one_that_is_called_like_a_standard_operator_is_told) {
+  Sketch s;
+  onnx::FunctionProto* f = s.model.add_functions();
+  f->set_name("Relu");
+  f->add_input("u");
+  f->add_output("v");
+  Sketch::fill(f->add_node(), "Neg", {"u"}, {"v"});
+  s.node("Relu", {"x"}, {"y"});
+  s.output("y");
+  EXPECT_EQ(s.import().notices,
+            (std::vector<std::string>{"the file has a function 'Relu' in ONNX's own domain: nodes "
+                                      "of that name call it, not the standard operator"}));
+}
+
 TEST(ImportFunctions, calls_are_labelled_by_name_and_index_where_a_name_repeats) {
   Sketch s;
   onnx::FunctionProto* f = s.model.add_functions();

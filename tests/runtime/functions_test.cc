@@ -76,6 +76,14 @@ f (float u) => (float v) { k = Constant<value = float[] {1}>()  v = Add(u, k) })
   EXPECT_EQ(output_for(*sketch.open(), {{3, 5}}), (Numbers{7, 11}));
 }
 
+TEST(Functions, one_that_is_called_like_a_standard_operator_takes_its_place) {
+  ModelSketch sketch(R"(<ir_version: 10, opset_import: ["" : 17]>
+g (float[N,2] x) => (float[N,2] y) { y = Relu(x) })");
+  sketch.add_function("", "Relu", R"(<ir_version: 10, opset_import: ["" : 17]>
+f (float u) => (float v) { v = Neg(u) })");
+  EXPECT_EQ(output_for(*sketch.open(), {{3, -5}}), (Numbers{-3, 5}));
+}
+
 TEST(Functions, attributes_pass_through_two_levels_and_have_defaults) {
   ModelSketch sketch = two_calls("outer");
   onnx::AttributeProto& slope = *node_of(sketch.graph(), "h").add_attribute();
