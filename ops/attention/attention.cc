@@ -26,6 +26,8 @@
 // Source   ONNX Attention-23, 24, 25
 #include "ops/attention/attention.h"
 
+#include <cmath>
+
 #include "ops/core/axes.h"
 #include "ops/core/broadcast.h"
 #include "ops/core/elementwise.h"
@@ -70,7 +72,7 @@ struct Operand {
     const std::vector<Dim>& x = c.dims(input);
     const int64_t heads = c.node().get_int(attribute, 0);
     if (x.size() == 4) {
-      c.require(!c.node().has(attribute) || agree(x[1], Dim(heads)), "A3",
+      c.require(!c.node().has(attribute) || (heads >= 1 && agree(x[1], Dim(heads))), "A3",
                 "{} is {}, but input {} is {}", attribute, heads, input, c.type(input).str());
       return {x[0], x[1], x[2], x[3]};
     }
@@ -108,6 +110,8 @@ void require_attributes(const InferContext& c) {
     const int64_t size = c.node().get_int(window, -1);
     c.require(size >= -1, "A8", "{} is {}, expected -1 (no limit) or more", window, size);
   }
+  const double cap = c.node().get_float("softcap", 0);
+  c.require(cap >= 0 && std::isfinite(cap), "A8", "softcap is {}, expected 0 (none) or more", cap);
   const int64_t precision = c.node().get_int("softmax_precision", 1);
   c.require(precision >= 0 && precision <= 16 && graph::is_floating(static_cast<DType>(precision)),
             "A8", "softmax_precision is {}, expected 1, 10, 11 or 16", precision);

@@ -57,6 +57,10 @@ void infer_rotary(InferContext& c) {
               "num_heads is {}, which doesn't divide the last axis of x, {}", heads,
               c.type(kX).str());
     if (size.known()) size = Dim(size.value / heads);
+  } else {
+    const int64_t heads = c.node().get_int("num_heads", 0);
+    c.require(heads == 0 || (heads >= 1 && agree(x[1], Dim(heads))), "R2",
+              "num_heads is {}, but x is {}", heads, c.type(kX).str());
   }
   const int64_t given = c.node().get_int("rotary_embedding_dim", 0);
   const Dim turned = given == 0 ? size : Dim(given);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "graph/support/error.h"
+#include "ops/core/flags.h"
 
 namespace sardonyx::ops {
 
@@ -72,6 +73,7 @@ void normalize_node(Node& node, int64_t opset) {
                 node.label(), op_label(node.domain, node.op));
   }
   drop_private(*op, node);
+  require_flags(*op, node);
   require_outputs(*op, node);
   if (op->normalize) {
     NormalizeContext context(node, opset);

@@ -113,7 +113,9 @@ std::vector<int64_t> kernel_sizes(const InferContext& c) {
   if (!c.node().has("kernel_shape")) return kernel;
   const std::vector<int64_t> given = c.node().get_ints("kernel_shape", {});
   bool fits = given.size() == kernel.size();
-  for (size_t i = 0; fits && i < kernel.size(); ++i) fits = agree(Dim(kernel[i]), Dim(given[i]));
+  for (size_t i = 0; fits && i < kernel.size(); ++i) {
+    fits = given[i] >= 1 && agree(Dim(kernel[i]), Dim(given[i]));
+  }
   c.require(fits, "D4", "kernel_shape {} does not fit w {}", graph::shape_str(given),
             c.type(1).str());
   return given;

@@ -104,7 +104,8 @@ void infer_elements_grad(InferContext& c) {
 void infer_gather_nd(InferContext& c) {
   require_indices(c, 1);
   const int64_t common = c.node().get_int("batch_dims", 0);
-  if (c.rank(0) < 0 || c.rank(1) < 1 || !c.dims(1).back().known()) {
+  c.require(c.rank(1) != 0, "C2", "indices {} hold no tuples", c.type(1).str());
+  if (c.rank(0) < 0 || c.rank(1) < 0 || !c.dims(1).back().known()) {
     return c.set_unranked(0, c.dtype(0));
   }
   const int64_t length = c.dims(1).back().value;

@@ -61,7 +61,8 @@ void infer_scatter_elements(InferContext& c) {
 void infer_scatter_nd(InferContext& c) {
   require_operands(c);
   c.set(0, c.type(0));
-  if (c.rank(0) < 0 || c.rank(1) < 1 || c.rank(2) < 0 || !c.dims(1).back().known()) return;
+  c.require(c.rank(1) != 0, "C3", "indices {} hold no tuples", c.type(1).str());
+  if (c.rank(0) < 0 || c.rank(1) < 0 || c.rank(2) < 0 || !c.dims(1).back().known()) return;
   const int64_t length = c.dims(1).back().value;
   bool fits = length <= c.rank(0);
   std::vector<Dim> expected(c.dims(1).begin(), c.dims(1).end() - 1);

@@ -6,7 +6,7 @@
 // Inputs   x [N,C,H,W]                                Outputs  y [N,C,P,Q]  indices (MaxPool only)
 // P1 rank(x) >= 3    P2 kernel_shape is there, one entry per spatial axis    W1..W6 of window.h
 // P3 x is of a floating type (MaxPool: or 8-bit)      P4 storage_order is 0 or 1
-// P5 the p of a norm is a finite number >= 1
+// P5 the p of a norm is a finite number >= 1          P6 a pad is shorter than the window
 // Maximum  the padding never wins; the first maximum in row-major window order does, and NaN beats
 //          numbers. A window without a cell gives the lowest value.
 // Mean     divides by the cells inside x, or with count_include_pad by those inside x and its
@@ -21,6 +21,7 @@
 //          GlobalLpPool-22
 #include "ops/pool/pool.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "ops/core/constraint.h"
@@ -65,7 +66,16 @@ bool is_global(const Node& node) { return node.op.starts_with("Global"); }
 
 // Window of a node whose x has these spatial sizes.
 Window pool_window(const Node& node, const std::vector<int64_t>& in) {
-  return window_of(node, in, is_global(node) ? in : node.get_ints("kernel_shape", {}));
+  Window window = window_of(node, in, is_global(node) ? in : node.get_ints("kernel_shape", {}));
+  for (int axis = 0; axis < window.axes(); ++axis) {
+    const int64_t pad = std::max(window.pad_begin[axis], window.pad_end[axis]);
+    if (window.kernel[axis] < 0 || pad == 0 || pad < window.extent(axis)) continue;
+    throw ConstraintError("P6",
+                          "spatial axis {} has a pad of {}, but a window of {}: it would see "
+                          "pads only",
+                          axis, pad, window.extent(axis));
+  }
+  return window;
 }
 
 }  // namespace

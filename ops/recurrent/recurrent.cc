@@ -106,8 +106,9 @@ Sizes sizes_of(const InferContext& c, int x, int w, int r) {
   }
   if (c.rank(r) == 3) s.hidden = Dim(c.dims(r)[2].value);
   const int64_t hidden = c.node().get_int("hidden_size", s.hidden.value);
-  c.require(agree(s.hidden, Dim(hidden)), "R10", "hidden_size is {}, but r is {}", hidden,
-            c.type(r).str());
+  const bool said = c.node().has("hidden_size");
+  c.require(!said || (hidden >= 1 && agree(s.hidden, Dim(hidden))), "R10",
+            "hidden_size is {}, but r is {}", hidden, c.type(r).str());
   if (!s.hidden.known()) s.hidden = Dim(hidden);
   require_dims(c, w, {s.directions, s.times_hidden(s.gates), s.inputs}, "R3");
   require_dims(c, r, {s.directions, s.times_hidden(s.gates), s.hidden}, "R3");

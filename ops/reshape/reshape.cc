@@ -80,7 +80,12 @@ void infer_reshape(InferContext& c) {
   };
   c.require(!has(TargetAxis::Kind::kSize, 0) || !has(TargetAxis::Kind::kRest, 0), "C2",
             "shape {} has a 0 (an empty axis, allowzero is 1) beside -1", graph::shape_str(*shape));
-  c.set(0, c.dtype(0), reshaped_dims(c.dims(0), target, batch_symbol(c)));
+  const TensorType y(c.dtype(0), reshaped_dims(c.dims(0), target, batch_symbol(c)));
+  // Regrouping divides by sizes, which says nothing where one is 0.
+  const bool counted = c.type(0).is_static() && y.is_static();
+  c.require(!counted || c.type(0).numel() == y.numel(), "C4", "{} can't take the shape {}",
+            c.type(0).str(), graph::shape_str(*shape));
+  c.set(0, y);
 }
 
 void infer_flatten(InferContext& c) {

@@ -296,10 +296,15 @@ TEST(Attention, a1_to_a4_reject_operands_that_do_not_fit) {
                     {{"q_num_heads", int64_t{3}}, {"kv_num_heads", int64_t{1}}}),
           "A3: q_num_heads is 3, which doesn't divide the last axis of input 0, float[1,2,4]");
   refuses(small({{"q_num_heads", int64_t{3}}}), "A3: q_num_heads is 3, but input 0 is");
+  refuses(small({{"q_num_heads", int64_t{-1}}}), "A3: q_num_heads is -1, but input 0 is");
   refuses(attention({1, 3, 2, 2}, {1, 2, 3, 2}, {1, 2, 3, 2}),
           "A4: q has 3 heads, which is no multiple of the 2 of k");
   refuses(attention({1, 2, 2, 4}, {1, 2, 3, 2}, {1, 2, 3, 2}), "A4: sizes of a head differ");
   refuses(attention({1, 2, 2, 2}, {1, 2, 3, 2}, {1, 2, 4, 2}), "A4: lengths differ");
+}
+
+TEST(Attention, a8_rejects_a_softcap_below_zero) {
+  refuses(small({{"softcap", -1.0}}), "A8: softcap is -1, expected 0 (none) or more");
 }
 
 TEST(Attention, a5_rejects_a_mask_that_does_not_broadcast) {

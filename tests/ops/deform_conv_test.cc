@@ -122,6 +122,8 @@ TEST(DeformConv, constraints) {
   EXPECT_EQ(error({1, 2, 3, 3}, {1, 3, 2, 2}, {1, 8, 2, 2}, {}), "D2:");
   EXPECT_EQ(error({1, 2, 3, 3}, {3, 1, 2, 2}, {1, 8, 2, 2}, {{"group", int64_t{2}}}), "D3:");
   EXPECT_EQ(error({1, 2, 3, 3}, {1, 2, 2, 2}, {1, 8, 2, 2}, {{"kernel_shape", Ints{3, 2}}}), "D4:");
+  EXPECT_EQ(error({1, 2, 3, 3}, {1, 2, 2, 2}, {1, 8, 2, 2}, {{"kernel_shape", Ints{-1, 2}}}),
+            "D4:");
   EXPECT_EQ(error({1, 2, 3, 3}, {1, 2, 2, 2}, {1, 8, 2, 2}, {{"offset_group", int64_t{0}}}), "D7:");
   EXPECT_EQ(error({1, 2, 3, 3}, {1, 2, 2, 2}, {1, 4, 2, 2}, {}), "D8:");
   EXPECT_EQ(error({1, 2, 3, 3}, {1, 2, 2, 2}, {1, 8, 2, 2}, {}, {1, 3, 2, 2}), "D9:");

@@ -221,6 +221,9 @@ TEST(GatherND, runs_per_block_with_the_batch_in_common_or_in_the_indices) {
 }
 
 TEST(GatherND, c2_c4_reject_tuples_that_do_not_fit) {
+  EXPECT_NE(infer_error(indexed("GatherND", "nd", random({2}), given(ints({}, {0}))))
+                .find("C2: indices int64[] hold no tuples"),
+            std::string::npos);
   EXPECT_NE(infer_error(indexed("GatherND", "nd", random({2}), given(ints({1, 2}, {0, 0}))))
                 .find("C2: tuples of 2 behind 0 common axes"),
             std::string::npos);
@@ -336,6 +339,10 @@ TEST(ScatterND, overwrites_or_adds_slices) {
 }
 
 TEST(ScatterND, c3_rejects_updates_of_another_shape) {
+  EXPECT_NE(
+      infer_error(scatter("ScatterND", "nd", given(kTable), given(ints({}, {1})), random({4, 2})))
+          .find("C3: indices int64[] hold no tuples"),
+      std::string::npos);
   EXPECT_NE(infer_error(scatter("ScatterND", "nd", given(kTable), given(ints({2, 1}, {1, 1})),
                                 random({2, 3})))
                 .find("C3: updates float[2,3] don't fit data float[4,2] and indices int64[2,1]"),

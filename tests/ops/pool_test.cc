@@ -395,6 +395,18 @@ TEST(Pool, pool_p4_rejects_another_storage_order) {
                "P4: storage_order is 2");
 }
 
+TEST(Pool, pool_p6_rejects_a_pad_as_long_as_the_window) {
+  for (const char* op : {"MaxPool", "AveragePool", "LpPool"}) {
+    expect_error(
+        pool_case(op, random({1, 1, 4}), {{"kernel_shape", Ints{2}}, {"pads", Ints{2, 0}}}),
+        "P6: spatial axis 0 has a pad of 2, but a window of 2: it would see pads only");
+  }
+  EXPECT_EQ(infer_error(pool_case(
+                "MaxPool", random({1, 1, 4}),
+                {{"kernel_shape", Ints{2}}, {"dilations", Ints{2}}, {"pads", Ints{2, 2}}})),
+            "");
+}
+
 TEST(Pool, window_rules_apply) {
   expect_error(pool_case("MaxPool", random({1, 1, 4}), {{"kernel_shape", Ints{0}}}), "W5");
   expect_error(pool_case("MaxPool", random({1, 1, 4}), {{"kernel_shape", Ints{5}}}),

@@ -496,6 +496,7 @@ TEST(Recurrent, recurrent_r3_rejects_weights_of_other_sizes) {
   OpCase c = layer_case({.op = "GRU"});
   c.attributes["direction"] = kBoth;
   expect_refusal(c, "R3: input 1 (w) 'x1' is float[1,6,2], expected [2,6,2]");
+  expect_refusal(gru_with("hidden_size", int64_t{-1}), "R10: hidden_size is -1, but r is");
 }
 
 TEST(Recurrent, recurrent_r4_rejects_states_of_other_sizes) {

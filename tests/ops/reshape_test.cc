@@ -168,6 +168,9 @@ TEST(Reshape, c4_rejects_another_number_of_elements) {
   EXPECT_EQ(reshape_error({3, 4}, {5, 2}).substr(0, 64),
             "C4: [3,4] (12 elements) can't take the shape [5,2] (10 elements)");
   EXPECT_NE(reshape_error({kN, 4}, {7}).find("C4"), std::string::npos);
+  EXPECT_NE(
+      reshape_error({0, 0, 0, 0}, {3, 2}).find("C4: float[0,0,0,0] can't take the shape [3,2]"),
+      std::string::npos);
   EXPECT_NE(reshape_error({3, 4}, {0, 0}, {{"allowzero", int64_t{1}}}).find("C4"),
             std::string::npos);
 }

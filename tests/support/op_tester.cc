@@ -8,6 +8,7 @@
 #include "ops/core/infer.h"
 #include "tests/support/kernel_run.h"
 #include "tests/support/op_graph.h"
+#include "tests/support/op_tester_odd.h"
 
 namespace sardonyx::test {
 
@@ -347,6 +348,7 @@ std::vector<std::string> op_faults(const OpCase& c) {
       if (!ran.contains(name)) add({"kernel " + name + " never ran"});
     }
     add(gradient_faults(c));
+    add(odd_faults(c));
   } catch (const std::exception& error) {
     add({error.what()});
   }

@@ -3,7 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "graph/support/error.h"
+#include "ops/core/flags.h"
 #include "ops/core/infer.h"
 
 namespace sardonyx::test {
@@ -79,6 +82,30 @@ TEST(Normalize, attributes_that_the_operator_does_not_have_are_dropped) {
   EXPECT_EQ(error_of(*node, 1), "");
   EXPECT_EQ(node->attributes.size(), 1u);
   EXPECT_EQ(node->get_float("epsilon", 0), 0.5);
+}
+
+TEST(Normalize, a_flag_is_0_or_1) {
+  for (const std::string_view name : ops::flag_names()) {
+    int operators = 0;
+    for (const OpDef* op : OpRegistry::get().all()) {
+      const auto flag = std::ranges::find(op->attributes, name, &ops::AttributeDef::name);
+      if (op->domain == ops::kDomain || flag == op->attributes.end()) continue;
+      ++operators;
+      EXPECT_TRUE(flag->doc.starts_with("int, default 0") ||
+                  flag->doc.starts_with("int, default 1"))
+          << op->name << ' ' << flag->doc;
+      for (const int64_t value : {int64_t{-1}, int64_t{2}, int64_t{1} << 62}) {
+        Graph g;
+        Node* node = node_of(g, *op, {"y"});
+        node->attributes[std::string(name)] = value;
+        EXPECT_NE(error_of(*node, 1).find(
+                      fmt::format("attribute '{}' is {}, expected 0 or 1", name, value)),
+                  std::string::npos)
+            << op->name;
+      }
+    }
+    EXPECT_GT(operators, 0) << name;
+  }
 }
 
 TEST(Normalize, operators_of_ours_are_refused) {
