@@ -154,7 +154,8 @@ std::vector<std::string> sources_of(const Value* value) {
     if (next->kind == graph::ValueKind::kInput) {
       sources.push_back(fmt::format("the input '{}'", next->name));
     } else if (next->is_constant() && graph::is_floating(next->type.dtype)) {
-      sources.push_back(fmt::format("the weight '{}'", next->name));
+      sources.push_back(
+          fmt::format("the float tensor '{}', which training may change", next->name));
     }
   }
   return sources;
@@ -175,6 +176,7 @@ std::vector<Node*> take_branch(Graph& graph, PassContext& context, Node& node) {
                 node.input(0)->name, condition.type().str());
   }
   const std::string attribute = condition.as_int(0) != 0 ? "then_branch" : "else_branch";
+  context.branches.emplace(node.label(), attribute);
   return with_context([&] { return fmt::format("reading {} of node {}", attribute, node.label()); },
                       [&] { return Branch(graph, context, node, attribute).take(); });
 }

@@ -2,6 +2,7 @@
 // stop) belongs to the manager, so passes contain none of it.
 #pragma once
 
+#include <map>
 #include <set>
 #include <string>
 #include <string_view>
@@ -88,6 +89,8 @@ struct PassContext {
   std::vector<std::string> remarks;  // likewise, for who looks at the plan: what passes saved
   // By the passes up to fold_constants; an error only where something wanted needs them.
   std::vector<UnsupportedNode> unsupported;
+  // Label of an If, the branch that it takes: by infer_shapes.
+  std::map<std::string, std::string> branches;
   std::vector<ParameterRow> parameters;  // by mark_trainable
   std::vector<std::pair<std::string, std::string>>
       gradients;  // parameter, gradient: by build_backward, in order of completion

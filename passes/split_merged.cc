@@ -84,8 +84,8 @@ class Splitter {
     const Node& node = *use.node;
     if (!node.origin.path.empty()) {
       throw Error(
-          "'{}' is used in several roles that can't be one parameter, one of them inside the local "
-          "function call {}; inline the functions of the model first",
+          "'{}' is used in several roles that can't be one parameter, one of them inside {}, "
+          "a call of a local function or a branch; inline it first",
           value->name, node.origin.path);
     }
     // A node that is a fault may lack its output.

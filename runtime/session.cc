@@ -157,8 +157,24 @@ std::unique_ptr<graph::Graph> Session::build(const PlanKey& key, passes::PassCon
                                      : key.kind == Kind::kGradient ? passes::gradient_pipeline()
                                                                    : passes::evaluation_pipeline();
   passes::run_pipeline(*graph, context, pipeline, options_.instruments);
+  check_branches(context);
   add_notices(context.notices);
   return graph;
+}
+
+void Session::check_branches(const passes::PassContext& context) {
+  const int64_t rows = context.options.batch;
+  for (const auto& [node, branch] : context.branches) {
+    const auto [known, fresh] = branches_.try_emplace(node, Taken{branch, rows});
+    const Taken& before = known->second;
+    if (fresh || before.branch == branch) continue;
+    throw Error(
+        "node {}: its condition depends on the size of the batch: it takes {} for a batch of {} "
+        "and {} for one of {}, and a model can't be two; choose sizes that agree (--batch, "
+        "--micro-batch, "
+        "--drop-last), or put the branch to train in its place",
+        node, before.branch, before.rows, branch, rows);
+  }
 }
 
 std::unique_ptr<Session::Loaded> Session::make_plan(const PlanKey& key, passes::PassContext context,

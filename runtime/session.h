@@ -315,6 +315,8 @@ class Session {
   };
   Found first_non_finite_node(const Batch& batch, const std::vector<Run>& together);
   void check_log_probabilities(const graph::Value& scores);
+  void check_branches(const passes::PassContext& context);
+  void check_branches_of_batch(const Cut& cut);
 
   std::shared_ptr<const graph::Model> model_;
   SessionOptions options_;
@@ -325,6 +327,13 @@ class Session {
   size_t loaded_states_ = 0;
   std::map<PlanKey, std::unique_ptr<Loaded>> plans_;
   std::set<PlanKey> wanted_;  // training plans that a budget must hold, made or not
+  // Branch that each If has taken, and for how many rows: the same in all plans.
+  struct Taken {
+    std::string branch;
+    int64_t rows = 0;
+  };
+  std::map<std::string, Taken> branches_;
+  std::set<int64_t> checked_batches_;  // rows of batches whose branches were compared with these
   passes::GradientOptions gradient_options_;
   passes::Mode forward_mode_ = passes::Mode::kEval;
   std::vector<std::string> notices_;

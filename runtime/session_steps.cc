@@ -6,7 +6,9 @@
 #include <numeric>
 
 #include "graph/support/error.h"
+#include "passes/pipelines.h"
 #include "runtime/data/batch_cut.h"
+#include "runtime/feed.h"
 #include "runtime/session.h"
 
 namespace sardonyx::runtime {
@@ -191,6 +193,17 @@ Cut Session::checked(const Cut& whole_cut) const {
               replicas() == 1 ? "" : "s", cut.size());
 }
 
+// The cut of a batch must not decide what is computed: a condition on its size is that of the
+// whole.
+void Session::check_branches_of_batch(const Cut& cut) {
+  const int64_t rows = rows_in(cut);
+  if (branches_.empty() || baked_rows(*this) >= 0 || !checked_batches_.insert(rows).second) return;
+  passes::PassContext context = context_for({Kind::kTrain, MicroBatch::kOnly, rows, "", 0});
+  const auto graph = imported_.graph->clone();
+  passes::run_pipeline(*graph, context, passes::preparation_pipeline());
+  check_branches(context);
+}
+
 // Makes the plans that are missing.
 std::vector<std::vector<Session::Run>> Session::runs_of(const Cut& whole_cut) {
   const Cut cut = checked(whole_cut);
@@ -216,6 +229,7 @@ std::vector<std::vector<Session::Run>> Session::runs_of(const Cut& whole_cut) {
       runs[r][i].loaded = &plan_for(keys[r][i]);
     }
   }
+  check_branches_of_batch(cut);
   if (shares_statistics()) check_shared_rows(cut, runs);
   return runs;
 }

@@ -172,9 +172,36 @@ g (float[N,2] x, bool training) => (float[N,1] y) <float[] limit = {1}> {
   auto session = sketch.open();
   EXPECT_EQ(error_of([&] { session->prepare_training({{{1}}}); }),
             "node guard (If): its condition 'c' (of node And -> c) must be known before training "
-            "starts, but it depends on the input 'training', the weight 'limit', the input 'x'; "
+            "starts, but it depends on the input 'training', the float tensor 'limit', "
+            "which training may change, the input 'x'; "
             "export the model without a branch on data (trace it, or give the flag a fixed value), "
             "or put the branch to train in its place");
+}
+
+TEST(Branches, a_value_that_is_named_as_one_around_it_is_the_inner_one_and_is_told) {
+  ModelSketch sketch(R"(<ir_version: 8, opset_import: ["" : 17]>
+g (float[N,2] x) => (float[N,1] y) <bool[] c = {1}, float[2,2] w = {1, 0, 0, 1}> {
+  h = MatMul(x, w)
+  [if1] y = If(c)
+})");
+  set_graph(node_of(sketch.graph(), "y"), "then_branch",
+            inner_graph(R"(<ir_version: 8, opset_import: ["" : 17]>
+then (float[N,2] h) => (float[N,1] t) <float[2,1] w = {2, -1}> { t = MatMul(h, w) })"));
+  set_graph(node_of(sketch.graph(), "y"), "else_branch", inner_graph(kUnknown));
+  auto session = sketch.open();
+  // y = 2 1 - 2 = 0, dy = -2; the inner dw = -2 h, the outer one -2 x' (2, -1).
+  EXPECT_EQ(states_after_step(*session, {{1, 2}}, {{1}}, 0.125),
+            (States{{"w", {1.5, -0.25, 1, 0.5}}, {"if1/then_branch/w", {2.25, -0.5}}}));
+  const std::vector<std::string>& notices = session->notices();
+  EXPECT_EQ(
+      std::count(notices.begin(), notices.end(),
+                 "node if1 (If): its then_branch has a value 'w' of its own where it sees one "
+                 "of that name, which ONNX forbids; inside, its own is taken"),
+      1);
+  onnx::ModelProto model = saved(*session);
+  EXPECT_EQ(model.graph().initializer(1).raw_data(), testing::floats({1.5f, -0.25f, 1, 0.5f}));
+  EXPECT_EQ(node_of(*model.mutable_graph(), "y").attribute(0).g().initializer(0).raw_data(),
+            testing::floats({2.25f, -0.5f}));
 }
 
 TEST(Branches, faults_of_the_taken_branch_name_their_node) {
@@ -228,6 +255,43 @@ then (float[N,2] x) => (float t)
   EXPECT_EQ(norm.attribute(0).i(), 0);
   EXPECT_EQ(norm.output_size(), 1);
   EXPECT_EQ(norm_of(saved(*session, {.form = SaveForm::kAsInFile})).attribute(0).i(), 1);
+}
+
+// y = If(the batch has one row).
+ModelSketch on_batch() {
+  ModelSketch sketch(R"(<ir_version: 8, opset_import: ["" : 17]>
+g (float[N,2] x) => (float[N,1] y) <int64[] zero = {0}, int64[] one = {1}> {
+  s = Shape(x)
+  rows = Gather(s, zero)
+  c = Equal(rows, one)
+  [single] y = If(c)
+})");
+  const onnx::GraphProto product = inner_graph(kProduct);
+  set_graph(node_of(sketch.graph(), "y"), "then_branch", product);
+  set_graph(node_of(sketch.graph(), "y"), "else_branch", product);
+  return sketch;
+}
+
+TEST(Branches, one_that_the_size_of_the_batch_decides_is_refused_where_the_sizes_disagree) {
+  auto session = on_batch().open();
+  session->prepare_training({{{4}}, {{2}}});
+  const auto words = [](const char* takes) {
+    return fmt::format(
+        "node single (If): its condition depends on the size of the batch: it takes {}, and a "
+        "model "
+        "can't be two; choose sizes that agree (--batch, --micro-batch, --drop-last), or put the "
+        "branch to train in its place",
+        takes);
+  };
+  const std::string last = words("else_branch for a batch of 4 and then_branch for one of 1");
+  EXPECT_EQ(error_of([&] { session->prepare_training({{{1}}}); }), last);  // a short last batch
+  EXPECT_EQ(error_of([&] { output_for(*session, {{1, 2}}); }), last);
+  // The batch as a whole has four rows, whatever it is cut into.
+  session = on_batch().open();
+  EXPECT_EQ(error_of([&] {
+              session->prepare_training({{{1, 1, 1, 1}}});
+            }),
+            words("then_branch for a batch of 1 and else_branch for one of 4"));
 }
 
 }  // namespace
