@@ -2,7 +2,8 @@
 //
 // Axis 0 of the first input is the batch. Its symbol (the file's, or "batch" when the file has a
 // number or nothing) names it from here on; every other input whose axis 0 has the same symbol or
-// the same baked number carries it too. Other open dimensions take the sizes of the data.
+// the same baked number carries it too, and so does one that is fed row by row. Other open
+// dimensions take the sizes of the data, also those of another input with the same symbol.
 #include "graph/support/error.h"
 #include "passes/pass.h"
 
@@ -38,6 +39,25 @@ void take_data_shape(Value* input, const PassContext& context) {
   }
 }
 
+// A symbol that the data give two sizes is no size: some exporters have one for all that is open.
+void share_sizes(const std::vector<Value*>& inputs) {
+  std::map<std::string, int64_t> sizes;
+  const auto for_each_dim = [&](auto&& use) {
+    for (Value* input : inputs) {
+      for (int i = 1; i < input->type.rank(); ++i) use(input->type.dims[i]);
+    }
+  };
+  for_each_dim([&](const Dim& dim) {
+    if (!dim.known() || dim.symbol.empty()) return;
+    const auto [known, fresh] = sizes.emplace(dim.symbol, dim.value);
+    if (!fresh && known->second != dim.value) known->second = -1;
+  });
+  for_each_dim([&](Dim& dim) {
+    const auto known = dim.known() ? sizes.end() : sizes.find(dim.symbol);
+    if (known != sizes.end()) dim.value = known->second;
+  });
+}
+
 void bind_axis0(Value* input, int64_t batch, const std::string& symbol) {
   Dim& dim = input->type.dims[0];
   if (dim.known() && dim.value != batch) {
@@ -55,6 +75,7 @@ void bind_axis0(Value* input, int64_t batch, const std::string& symbol) {
 bool bind_batch(graph::Graph& graph, PassContext& context) {
   if (graph.inputs().empty()) return false;
   for (Value* input : graph.inputs()) take_data_shape(input, context);
+  share_sizes(graph.inputs());
   std::string symbol;
   Dim first;
   for (Value* input : graph.inputs()) {
@@ -67,7 +88,7 @@ bool bind_batch(graph::Graph& graph, PassContext& context) {
     } else {
       const bool same = known_number ? first.value == type.dims[0].value
                                      : first.symbol == type.dims[0].symbol || first.known();
-      if (!same) continue;
+      if (!same && !context.options.row_inputs.contains(input->name)) continue;
     }
     if (known_number && context.options.set_batch) type.dims[0].value = -1;
     bind_axis0(input, context.options.batch, symbol);

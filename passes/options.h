@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -149,6 +150,7 @@ struct PipelineOptions {
   bool set_batch = false;  // --set-batch
   // Shape of one sample per input, from the data: binds dimensions the file leaves open.
   std::map<std::string, std::vector<int64_t>> sample_shapes;
+  std::set<std::string> row_inputs;  // fed row by row: axis 0 is the batch, whatever it is called
   graph::DType dtype = graph::DType::kFloat32;  // of the file's floats: kFloat32 or kFloat64
   Precision precision = Precision::kAsStored;
   bool dropout = true;  // false: --no-dropout

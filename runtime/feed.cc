@@ -1,10 +1,13 @@
 #include "runtime/feed.h"
 
 #include <algorithm>
+#include <array>
+#include <map>
 
 #include "graph/support/error.h"
 #include "graph/support/log.h"
 #include "graph/support/text.h"
+#include "ops/core/op.h"
 #include "passes/weight_inputs.h"
 #include "runtime/data/adapt.h"
 #include "runtime/data/labels.h"
@@ -27,7 +30,7 @@ int64_t rows_of(const TensorType& type) {
 
 }  // namespace
 
-int64_t Feed::baked_rows() const { return rows_of(type); }
+int64_t Feed::baked_rows() const { return rows_of(first().type); }
 
 int64_t baked_rows(const Session& session) {
   if (session.options().pipeline.set_batch || session.data_inputs().empty()) return -1;
@@ -74,31 +77,82 @@ std::vector<int64_t> label_shape(const Flags& flags, const TensorType& scores) {
   return sizes(scores, takes_classes(flags) ? 2 : 1);
 }
 
-SyntheticTask synthetic_task(Session& session, const Feed& feed, const Flags& flags, int64_t rows,
-                             passes::Mode mode) {
-  SyntheticTask task;
-  task.seed = flags.seed;
-  task.sample_shape = sizes(feed.type, 1);
-  for (const int64_t size : task.sample_shape) {
-    if (size >= 0) continue;
-    throw Error("--data synthetic needs an input of known size, but '{}' has type {}", feed.input,
-                feed.type.str());
+// Through what only shows the numbers again.
+constexpr int kLayers = 8;
+
+// Classes that an operator tells apart which reads `labels`; 0: none is found.
+int64_t classes_read_by(const graph::Value& labels, int layers) {
+  for (const graph::Use& use : labels.uses()) {
+    const ops::OpDef* op = ops::OpRegistry::get().find(*use.node);
+    if (op == nullptr) continue;
+    const graph::Value* scores = use.node->input(0);
+    const bool checks = op->value_check.input == use.index && scores != nullptr;
+    if (checks && scores->type.rank() >= 2 && scores->type.dims[1].known()) {
+      return scores->type.dims[1].value;
+    }
+    const bool shows = op->view || !op->dtype_attributes.empty();
+    if (!shows || use.index != 0 || layers == 0 || use.node->output(0) == nullptr) continue;
+    const int64_t behind = classes_read_by(*use.node->output(0), layers - 1);
+    if (behind > 0) return behind;
   }
+  return 0;
+}
+
+std::vector<int64_t> synthetic_shape(const Feed::Input& input) {
+  std::vector<int64_t> shape = sizes(input.type, 1);
+  if (input.type.ranked && std::ranges::all_of(shape, [](int64_t size) { return size >= 0; })) {
+    return shape;
+  }
+  throw Error("--data synthetic needs an input of known size, but '{}' has type {}", input.name,
+              input.type.str());
+}
+
+// Beside others integers are token ids, masks and types of tokens, whose ranges nobody says: 0 and
+// 1 are in all of them.
+SyntheticTask::Values synthetic_values(const Feed& feed, const Feed::Input& input) {
+  using enum SyntheticTask::Values;
+  const bool several = feed.inputs.size() > 1 && graph::is_integer(input.type.dtype);
+  return several || input.type.dtype == DType::kBool ? kBits : kPixels;
+}
+
+void set_synthetic_label(SyntheticTask& task, Session& session, const Feed& feed,
+                         const Flags& flags, int64_t rows, passes::Mode mode) {
+  task.label = {};
+  if (!feed.wants_labels) return;
+  const Examination found = session.examine(rows, mode);
   if (!feed.labels_input.empty()) {
     task.label = {feed.labels.dtype, sizes(feed.labels, 1)};
-    return task;
+    const graph::Value* labels = found.graph->find(feed.labels_input);
+    const int64_t classes = labels == nullptr ? 0 : classes_read_by(*labels, kLayers);
+    task.classes = std::max<int64_t>(classes, 2);
+    return;
   }
-  const Examination found = session.examine(rows, mode);
   if (!found.error.empty()) throw Error(found.error);
   task.label = {takes_classes(flags) ? DType::kInt64 : DType::kFloat32,
                 label_shape(flags, found.scores)};
   if (takes_classes(flags)) task.classes = found.scores.dims[1].value;
-  return task;
+}
+
+void set_synthetic(OpenOptions& options, Session& session, const Feed& feed, const Flags& flags,
+                   int64_t rows, passes::Mode mode) {
+  for (const Feed::Input& input : feed.inputs) {
+    const bool first = &input == &feed.first();
+    if (!first) options.synthetic_companions.emplace_back();
+    SyntheticTask& task = first ? options.synthetic : options.synthetic_companions.back();
+    task.seed = flags.seed + options.synthetic_companions.size();
+    task.sample_shape = synthetic_shape(input);
+    task.values = synthetic_values(feed, input);
+  }
+  set_synthetic_label(options.synthetic, session, feed, flags, rows, mode);
+  for (SyntheticTask& task : options.synthetic_companions) {
+    task.label = {};
+    task.classes = options.synthetic.classes;
+  }
 }
 
 // What pictures become: the axis of 1 or 3 is the channels, the first one where both are.
-ImageSize image_size(const Feed& feed) {
-  const std::vector<int64_t> s = feed.type.ranked ? sizes(feed.type, 1) : std::vector<int64_t>();
+ImageSize image_size(const Feed::Input& input) {
+  const std::vector<int64_t> s = input.type.ranked ? sizes(input.type, 1) : std::vector<int64_t>();
   const bool known = std::all_of(s.begin(), s.end(), [](int64_t size) { return size > 0; });
   const auto is_channels = [](int64_t size) { return size == 1 || size == 3; };
   if (known && s.size() == 3 && is_channels(s[0])) return {s[0], s[1], s[2]};
@@ -107,7 +161,7 @@ ImageSize image_size(const Feed& feed) {
   throw Error(
       "--data folder needs an input for images of known size, [N,C,H,W] or [N,H,W,C] with 1 or 3 "
       "channels, but '{}' has type {}",
-      feed.input, feed.type.str());
+      input.name, input.type.str());
 }
 
 // A class number per sample may come as a column.
@@ -115,6 +169,17 @@ RowType wanted_label(const Flags& flags, const RowType& stored) {
   RowType wanted{takes_classes(flags) ? DType::kInt64 : DType::kFloat32, stored.shape};
   if (takes_classes(flags) && wanted.shape == std::vector<int64_t>{1}) wanted.shape.clear();
   return wanted;
+}
+
+// Arrays for several inputs were made for each of them.
+void check_one_input(const Feed& feed, const Flags& flags) {
+  const auto given = [](const std::string& text) { return !text.empty() && text != "none"; };
+  for (const auto& [flag, value] :
+       {std::pair{"--augment", flags.augment}, {"--normalize", flags.normalize}}) {
+    if (feed.inputs.size() == 1 || !given(value)) continue;
+    throw UsageError("{} is for models of one input, and this one has {}; prepare the arrays", flag,
+                     feed.inputs.size());
+  }
 }
 
 struct Source {
@@ -126,22 +191,44 @@ struct Source {
   std::shared_ptr<const Dataset> open(Split split) const {
     auto data = open_dataset(flags.data, split, options);
     if (data == nullptr) return nullptr;
+    check_inputs(*data);
+    const std::vector<Companion> stored(data->companions().begin(), data->companions().end());
     if (split == Split::kTrain && augment_options(flags).any() && use == DataUse::kTraining) {
       data = augment(std::move(data), augment_options(flags), flags.seed);
     }
     AdaptOptions adapt_to = adapt_options(flags);
-    if (feed.labels_input.empty()) {
-      adapt_to.label = wanted_label(flags, data->info().label);
-    } else {
-      adapt_to.label = RowType{feed.labels.dtype, data->info().label.shape};
+    if (feed.wants_labels) adapt_to.label = label_of(data->info().label);
+    data = adapt(std::move(data), {feed.first().name, feed.first().type}, adapt_to);
+    if (stored.empty()) return data;
+    std::vector<Companion> fitting;
+    adapt_to.label.reset();
+    for (size_t i = 0; i < stored.size(); ++i) {
+      const auto& [name, type] = feed.inputs[i + 1];
+      fitting.push_back({name, adapt(stored[i].data, {name, type}, adapt_to)});
     }
-    return adapt(std::move(data), {feed.input, feed.type}, adapt_to);
+    return std::make_shared<JoinedDataset>(std::move(data), std::move(fitting));
+  }
+
+ private:
+  RowType label_of(const RowType& stored) const {
+    if (feed.labels_input.empty()) return wanted_label(flags, stored);
+    return {feed.labels.dtype, stored.shape};
+  }
+
+  void check_inputs(const Dataset& data) const {
+    if (data.companions().size() + 1 == feed.inputs.size()) return;
+    std::vector<std::string> names;
+    for (const Feed::Input& input : feed.inputs) names.push_back(support::in_quotes(input.name));
+    throw Error(
+        "--data {} has one array of samples, but the model has {} inputs: {}; give npz:FILE or "
+        "npy:DIR with an array of each name",
+        flags.data, names.size(), join(names));
   }
 };
 
 void check_labels(const Dataset& data, const Feed& feed, const Flags& flags,
                   const TensorType& scores) {
-  if (!feed.labels_input.empty()) return;
+  if (!feed.wants_labels || !feed.labels_input.empty()) return;
   if (takes_classes(flags)) {
     check_class_labels(data, label_shape(flags, scores), scores.dims[1].value, flags.ignore_index);
   } else if (const graph::Tensor* labels = data.labels()) {
@@ -152,30 +239,58 @@ void check_labels(const Dataset& data, const Feed& feed, const Flags& flags,
 
 }  // namespace
 
-Feed find_feed(const Session& session, const Flags& flags) {
-  std::vector<const graph::Value*> samples, labels;
-  const auto& inputs = session.data_inputs();
+namespace {
+
+// The input that takes the labels of a loss inside the file: by its name, or, of two inputs, the
+// one that looks like it. nullptr: none does.
+const graph::Value* find_labels(const std::vector<graph::Value*>& inputs) {
+  static constexpr std::array kNames = {"labels", "label", "targets", "target", "y", "Y"};
+  std::vector<const graph::Value*> named, fitting;
   for (const graph::Value* input : inputs) {
-    const bool fed_labels = !flags.loss_output.empty() && inputs.size() == 2 &&
-                            (!graph::is_floating(input->type.dtype) || input->type.rank() < 2);
-    (fed_labels ? labels : samples).push_back(input);
+    if (std::ranges::find(kNames, input->name) != kNames.end()) named.push_back(input);
+    if (!graph::is_floating(input->type.dtype) || input->type.rank() < 2) fitting.push_back(input);
   }
-  if (samples.size() != 1 || labels.size() > 1) {
-    std::string advice = missing_weights(session);
-    if (advice.empty() && !inputs.empty()) {
-      advice =
-          "\n  only one can be fed: make the others constants of the model, or export it with one "
-          "input that it takes apart (docs/data.md)";
-    }
-    throw Error("a data set feeds one input with samples, but the model has {} inputs{}{}{}",
-                inputs.size(), inputs.empty() ? "" : ":", list_inputs(session), advice);
+  if (inputs.size() > 1 && named.size() == 1) return named[0];
+  return inputs.size() == 2 && fitting.size() == 1 ? fitting[0] : nullptr;
+}
+
+[[noreturn]] void refuse_inputs(const Session& session, const std::string& advice) {
+  const size_t count = session.data_inputs().size();
+  throw Error("a data set feeds the model's inputs with samples, and the model has {}{}{}",
+              count == 0 ? std::string("none") : fmt::format("{}:", count), list_inputs(session),
+              advice);
+}
+
+// One number for all samples comes from no data set.
+void check_batch_axes(const Session& session, const Feed& feed) {
+  for (const auto& [name, type] : feed.inputs) {
+    if (!type.ranked || !type.dims.empty()) continue;
+    refuse_inputs(session,
+                  fmt::format("\n  '{}' has no batch axis: make it a constant of the model", name));
   }
-  Feed feed{samples[0]->name, samples[0]->type, "", {}};
-  const bool any_batch = session.options().pipeline.set_batch;
-  if (any_batch && feed.type.ranked && !feed.type.dims.empty()) feed.type.dims[0] = graph::Dim();
-  if (!labels.empty()) {
-    feed.labels_input = labels[0]->name;
-    feed.labels = labels[0]->type;
+}
+
+}  // namespace
+
+Feed find_feed(const Session& session, const Flags& flags) {
+  const auto& inputs = session.data_inputs();
+  const std::string weights = missing_weights(session);
+  if (inputs.empty() || !weights.empty()) refuse_inputs(session, weights);
+  Feed feed;
+  feed.wants_labels = flags.loss_output.empty();
+  const graph::Value* labels = feed.wants_labels ? nullptr : find_labels(inputs);
+  for (const graph::Value* input : inputs) {
+    if (input != labels) feed.inputs.push_back({input->name, input->type});
+  }
+  check_batch_axes(session, feed);
+  for (auto& [name, type] : feed.inputs) {
+    const bool any_batch = session.options().pipeline.set_batch;
+    if (any_batch && type.ranked) type.dims[0] = graph::Dim();
+  }
+  if (labels != nullptr) {
+    feed.wants_labels = true;
+    feed.labels_input = labels->name;
+    feed.labels = labels->type;
   }
   return feed;
 }
@@ -184,17 +299,20 @@ FedData open_data(Session& session, const Feed& feed, const Flags& flags, int64_
                   DataUse use) {
   if (flags.data.empty()) {
     throw UsageError(
-        "--data is missing: fashion-mnist, mnist, cifar10, cifar100, idx:DIR, npz:FILE, "
+        "--data is missing: fashion-mnist, mnist, cifar10, cifar100, idx:DIR, npz:FILE, npy:DIR, "
         "folder:DIR or synthetic[:N]");
   }
+  check_one_input(feed, flags);
   const passes::Mode mode = use == DataUse::kTraining ? passes::Mode::kTrain : passes::Mode::kEval;
   Source source{feed, flags, use, {}};
   source.options.data_dir = flags.data_dir;
   source.options.axes = flags.data_axes;
+  source.options.labels = feed.wants_labels ? LabelUse::kNeeded : LabelUse::kNone;
+  for (const Feed::Input& input : feed.inputs) source.options.inputs.push_back(input.name);
   if (flags.data.starts_with("synthetic")) {
-    source.options.synthetic = synthetic_task(session, feed, flags, rows, mode);
+    set_synthetic(source.options, session, feed, flags, rows, mode);
   }
-  if (flags.data.starts_with("folder:")) source.options.images = image_size(feed);
+  if (flags.data.starts_with("folder:")) source.options.images = image_size(feed.first());
   FedData data;
   data.name = flags.data;
   if (use != DataUse::kEvaluateTest) data.train = source.open(Split::kTrain);
@@ -207,12 +325,16 @@ FedData open_data(Session& session, const Feed& feed, const Flags& flags, int64_
   const Dataset* any = data.train != nullptr ? data.train.get() : data.test.get();
   CHECK(any != nullptr, "every source has a training part");
   TensorType labels;
-  if (feed.labels_input.empty()) {
+  if (feed.wants_labels && feed.labels_input.empty()) {
     std::vector<graph::Dim> dims = graph::to_dims(any->info().label.shape);
     dims.insert(dims.begin(), graph::Dim::named("batch"));
     labels = TensorType(any->info().label.dtype, std::move(dims));
   }
-  session.describe_data({{feed.input, any->info().sample.shape}}, labels);
+  std::map<std::string, std::vector<int64_t>> shapes{{feed.first().name, any->info().sample.shape}};
+  for (const Companion& other : any->companions()) {
+    shapes.emplace(other.input, other.data->info().sample.shape);
+  }
+  session.describe_data(std::move(shapes), labels);
   for (const std::string& note : any->info().notes) support::notice("{}", note);
   const Examination found = session.examine(rows, mode);
   if (!found.error.empty()) throw Error(found.error);
@@ -238,8 +360,12 @@ Batch session_batch(const Feed& feed, const Dataset& dataset, const LoadedBatch&
     return graph::Tensor::borrow(row.dtype, std::move(shape), bytes, nullptr);
   };
   Batch batch;
-  batch.inputs.emplace_back(feed.input, borrow(dataset.info().sample, loaded.samples));
-  if (loaded.labels.empty()) return batch;
+  batch.inputs.emplace_back(feed.first().name, borrow(dataset.info().sample, loaded.samples));
+  for (size_t i = 0; i < loaded.companions.size(); ++i) {
+    const auto& [input, data] = dataset.companions()[i];
+    batch.inputs.emplace_back(input, borrow(data->info().sample, loaded.companions[i]));
+  }
+  if (loaded.labels.empty() || !feed.wants_labels) return batch;
   graph::Tensor labels = borrow(dataset.info().label, loaded.labels);
   if (feed.labels_input.empty()) {
     batch.labels = std::move(labels);

@@ -1,10 +1,11 @@
-// Between data sets and a session: which input takes the samples, what the labels must be, and a
+// Between data sets and a session: which inputs take the samples, what the labels must be, and a
 // loaded batch as the session's Batch. All that can be wrong with data is found here, before the
 // first step.
 #pragma once
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "runtime/config.h"
 #include "runtime/data/batch.h"
@@ -14,10 +15,16 @@
 namespace sardonyx::runtime {
 
 struct Feed {
-  std::string input;         // takes the samples
-  graph::TensorType type;    // of that input, as in the file; with --set-batch for any batch
-  std::string labels_input;  // takes the labels when the file computes its own loss, else ""
-  graph::TensorType labels;  // its type
+  struct Input {
+    std::string name;
+    graph::TensorType type;  // as in the file; with --set-batch for any batch
+  };
+  std::vector<Input> inputs;  // take the samples: the first the set's own, the others companions'
+  std::string labels_input;   // takes the labels when the file computes its own loss, else ""
+  graph::TensorType labels;   // its type
+  bool wants_labels = true;   // false: the file computes its own loss, and reads none
+
+  const Input& first() const { return inputs.front(); }
 
   // Rows that the file demands; -1: any number.
   int64_t baked_rows() const;
@@ -26,7 +33,7 @@ struct Feed {
 // Rows that the model's first input demands; -1: any number, as with --set-batch.
 int64_t baked_rows(const Session& session);
 
-// Throws Error when the model doesn't take one tensor of samples.
+// Throws Error when the model has an input that data can't feed.
 Feed find_feed(const Session& session, const Flags& flags);
 
 struct FedData {

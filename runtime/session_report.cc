@@ -14,6 +14,7 @@ using passes::MicroBatch;
 void Session::describe_data(std::map<std::string, std::vector<int64_t>> sample_shapes,
                             graph::TensorType labels) {
   CHECK(plans_.empty(), "the data are described before the first plan");
+  for (const auto& [input, shape] : sample_shapes) options_.pipeline.row_inputs.insert(input);
   options_.pipeline.sample_shapes = std::move(sample_shapes);
   options_.pipeline.loss.labels = std::move(labels);
 }

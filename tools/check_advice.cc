@@ -34,6 +34,21 @@ std::vector<int64_t> sizes_behind(const graph::TensorType& type, size_t axis) {
   return sizes;
 }
 
+// "int64 [N,128]"
+std::string array_text(const graph::TensorType& type) {
+  return fmt::format("{} {}", numpy_name(type.dtype),
+                     type.ranked ? rows_of(sizes_behind(type, 1)) : "[N,...]");
+}
+
+// "input_ids int64 [N,128], attention_mask int64 [N,128]"
+std::string arrays_by_name(const std::vector<std::pair<std::string, graph::TensorType>>& inputs) {
+  std::vector<std::string> arrays;
+  for (const auto& [name, type] : inputs) {
+    arrays.push_back(support::escaped(name) + " " + array_text(type));
+  }
+  return runtime::join(arrays);
+}
+
 // The output of the file that the scores come from. Behind a bypassed Softmax it is none of them by
 // name, but has their sizes.
 std::string scores_name(const CheckReport& report, const runtime::Flags& flags) {
@@ -77,8 +92,12 @@ DataNeeds data_needs(const CheckReport& report, const runtime::Flags& flags) {
   DataNeeds needs;
   needs.samples = fmt::format("{} {}", numpy_name(report.sample_dtype),
                               report.sample_ranked ? rows_of(report.sample_shape) : "[N,...]");
+  if (report.fed.size() > 1) needs.samples = arrays_by_name(report.fed);
   if (!flags.loss_output.empty()) {
     needs.loss = fmt::format("the loss is {}", support::in_quotes(flags.loss_output));
+    if (report.fed_labels.dtype != graph::DType::kUndefined) {
+      needs.labels = array_text(report.fed_labels);
+    }
     return needs;
   }
   needs.output = scores_name(report, flags);
@@ -98,7 +117,7 @@ DataNeeds data_needs(const CheckReport& report, const runtime::Flags& flags) {
 
 std::vector<std::string> assumptions(const CheckReport& report, const runtime::Flags& flags) {
   const DataNeeds needs = data_needs(report, flags);
-  std::string line = "x " + needs.samples;
+  std::string line = (report.fed.size() > 1 ? "" : "x ") + needs.samples;
   if (!needs.labels.empty()) line += ", y " + needs.labels;
   std::vector<std::string> lines{line + "; " + needs.loss};
   if (!report.loss_assumed) return lines;

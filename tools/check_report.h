@@ -40,6 +40,8 @@ struct CheckReport {
   std::vector<int64_t> sample_shape;  // of the first input; -1: open
   bool sample_ranked = false;         // whether that is known at all
   graph::DType sample_dtype = graph::DType::kUndefined;
+  std::vector<std::pair<std::string, graph::TensorType>> fed;  // with samples, as far as known
+  graph::TensorType fed_labels;  // of an input of the file that takes labels; undefined: none does
   int64_t nodes = 0, opset = 0, convolutions = 0, batch_norms = 0, dropouts = 0;
   int64_t batch_norms_in_training_form = 0;
   std::string folded_batch_norms;            // what the export did with others; "": unknown

@@ -137,7 +137,7 @@ class Bench {
 
   runtime::Session& session() { return *session_; }
   int64_t rows() const { return setup_.batch; }
-  const char* unit() const { return feed_.type.rank() == 4 ? "images" : "samples"; }
+  const char* unit() const { return feed_.first().type.rank() == 4 ? "images" : "samples"; }
 
  private:
   // Of the threads of one replica, whose nodes are measured, while all others compute as well.

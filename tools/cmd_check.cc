@@ -63,6 +63,15 @@ std::string refused_by_train(const runtime::Session& session, const runtime::Fla
   }
 }
 
+// `prepared`: with the sizes that are known by now.
+void describe_feed(const runtime::Feed& feed, const graph::Graph& prepared, CheckReport& report) {
+  for (const auto& [name, type] : feed.inputs) {
+    const graph::Value* input = prepared.find(name);
+    report.fed.emplace_back(name, input == nullptr ? type : input->type);
+  }
+  report.fed_labels = feed.labels;
+}
+
 // What `train --save` would refuse before the first step.
 std::string refused_by_save(const runtime::Session& session, const graph::Graph& examined) {
   try {
@@ -243,6 +252,9 @@ CheckReport examine(const CheckFlags& check) {
                                  list_outputs(report));
   }
   if (report.problem.empty()) report.problem = refused_by_train(*session, flags);
+  if (report.problem.empty()) {
+    describe_feed(runtime::find_feed(*session, flags), *found.graph, report);
+  }
   if (report.problem.empty()) report.problem = refused_by_save(*session, *found.graph);
   if (report.problem.empty()) {
     try {

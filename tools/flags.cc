@@ -86,8 +86,8 @@ void add_model_argument(CLI::App& app, Flags& flags) {
 void add_data_flags(CLI::App& app, Flags& flags) {
   constexpr const char* kGroup = "Data";
   app.add_option("--data", flags.data,
-                 "fashion-mnist, mnist, cifar10, cifar100, idx:DIR, npz:FILE, folder:DIR,\n"
-                 "synthetic[:N]")
+                 "fashion-mnist, mnist, cifar10, cifar100, idx:DIR, npz:FILE, npy:DIR,\n"
+                 "folder:DIR, synthetic[:N]")
       ->group(kGroup);
   app.add_option("--data-dir", flags.data_dir, "where the files are, instead of the usual places")
       ->group(kGroup);

@@ -76,7 +76,7 @@ void refuse_input(const OutputFile& output, const fs::path& input, const char* w
 
 constexpr const char* kDataFile = "a file of the data, which stays as it is";
 
-// Of idx:DIR[/PREFIX] and --data-dir.
+// Of idx:DIR[/PREFIX], npy:DIR and --data-dir.
 void refuse_data(const OutputFile& output, const fs::path& data) {
   std::error_code error;
   const fs::path folder = fs::is_directory(data, error) ? data : data.parent_path();
@@ -85,7 +85,8 @@ void refuse_data(const OutputFile& output, const fs::path& data) {
   for (const auto& entry : fs::directory_iterator(folder, error)) {
     const std::string name = entry.path().filename().string();
     const bool is_data = name.find("ubyte") != std::string::npos || name.ends_with(".gz") ||
-                         name.ends_with(".bin") || name.find("images") != std::string::npos ||
+                         name.ends_with(".bin") || name.ends_with(".npy") ||
+                         name.find("images") != std::string::npos ||
                          name.find("labels") != std::string::npos ||
                          (!prefix.empty() && name.starts_with(prefix));
     if (is_data) refuse_input(output, entry.path(), kDataFile);
@@ -113,6 +114,7 @@ void check_inputs(const OutputFile& output, const runtime::Flags& flags) {
   if (flags.model.empty()) return;
   refuse_model(output, flags);
   if (flags.data.starts_with("npz:")) refuse_input(output, flags.data.substr(4), kDataFile);
+  if (flags.data.starts_with("npy:")) refuse_data(output, fs::path(flags.data.substr(4)) / "");
   if (flags.data.starts_with("idx:")) refuse_data(output, flags.data.substr(4));
   if (flags.data.starts_with("folder:")) refuse_image(output, flags.data.substr(7));
   if (!flags.data_dir.empty()) refuse_data(output, fs::path(flags.data_dir) / "");

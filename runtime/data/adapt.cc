@@ -3,7 +3,6 @@
 
 #include <charconv>
 #include <cmath>
-#include <limits>
 #include <utility>
 
 #include "graph/support/error.h"
@@ -129,8 +128,9 @@ RowType label_type(const DatasetInfo& data, const AdaptOptions& options) {
 
 // Named sets and pictures are known to hold pixels; the bytes of an array may be anything.
 bool scales_unasked(const DatasetInfo& data, const ModelInput& input, const AdaptOptions& options) {
-  return data.name.starts_with("npz:") && data.sample.dtype == DType::kUint8 &&
-         graph::is_floating(input.type.dtype) && options.scale == PixelScale::kUnit;
+  const bool arrays = data.name.starts_with("npz:") || data.name.starts_with("npy:");
+  return arrays && data.sample.dtype == DType::kUint8 && graph::is_floating(input.type.dtype) &&
+         options.scale == PixelScale::kUnit;
 }
 
 RowConversion label_conversion(const RowType& from, const RowType& to) {
@@ -142,50 +142,20 @@ RowConversion label_conversion(const RowType& from, const RowType& to) {
   return c;
 }
 
-struct Range {
-  int64_t low;
-  int64_t high;
-};
-
-Range integer_range(DType dtype) {
-  switch (dtype) {
-    case DType::kBool:
-      return {0, 1};
-    case DType::kUint8:
-      return {0, std::numeric_limits<uint8_t>::max()};
-    case DType::kInt8:
-      return {std::numeric_limits<int8_t>::min(), std::numeric_limits<int8_t>::max()};
-    case DType::kUint16:
-      return {0, std::numeric_limits<uint16_t>::max()};
-    case DType::kInt16:
-      return {std::numeric_limits<int16_t>::min(), std::numeric_limits<int16_t>::max()};
-    case DType::kUint32:
-      return {0, std::numeric_limits<uint32_t>::max()};
-    case DType::kInt32:
-      return {std::numeric_limits<int32_t>::min(), std::numeric_limits<int32_t>::max()};
-    case DType::kUint64:
-      return {0, std::numeric_limits<int64_t>::max()};
-    default:
-      return {std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max()};
-  }
-}
-
 // Integers that go into a narrower type must fit. `row(i)` gives the bytes of row i.
 template <class Row>
 void check_integers(const DatasetInfo& data, const RowType& from, DType to, std::string_view what,
                     Row&& row) {
   if (graph::is_floating(to)) return;
-  Range stored = integer_range(from.dtype);
-  Range range = integer_range(to);
+  const IntegerRange stored = integer_range(from.dtype), range = integer_range(to);
   if (stored.low >= range.low && stored.high <= range.high) return;
   ScratchRow room(from.bytes());
   for (int64_t i = 0; i < data.size; ++i) {
     graph::Tensor values = graph::Tensor::borrow(from.dtype, from.shape, row(i, room.bytes()), {});
     for (int64_t e = 0; e < values.numel(); ++e) {
-      int64_t value = values.as_int(e);
-      if (value >= range.low && value <= range.high) continue;
-      throw Error("{}: {} {} holds {}, which does not fit {}", data.name, what, i, value,
-                  graph::dtype_name(to));
+      if (is_within(values, e, range)) continue;
+      throw Error("{}: {} {} holds {}, which does not fit {}", data.name, what, i,
+                  integer_text(values, e), graph::dtype_name(to));
     }
   }
 }

@@ -30,7 +30,9 @@ struct LoadedBatch {
   BatchSlice slice;                    // the rows below are these
   std::span<const std::byte> samples;  // slice.count rows
   std::span<const std::byte> labels;   // likewise; empty when the set has no labels
-  size_t sample_bytes = 0;             // of one row
+  // Rows for the further inputs, in the order of Dataset::companions().
+  std::span<const std::span<const std::byte>> companions;
+  size_t sample_bytes = 0;  // of one row
   size_t label_bytes = 0;
 
   // Rows [begin, begin + count) of the global batch. CHECK: inside the slice.
@@ -41,7 +43,7 @@ struct LoadedBatch {
 class BatchBuffer {
  public:
   // Room for `capacity` rows of a data set.
-  BatchBuffer(const DatasetInfo& info, int64_t capacity);
+  BatchBuffer(const Dataset& dataset, int64_t capacity);
 
   // Makes room for the rows of a slice. CHECK: it lies in the batch and fits the capacity.
   void begin(const Draw& draw, const BatchSlice& slice);
@@ -50,12 +52,21 @@ class BatchBuffer {
   const LoadedBatch& batch() const { return batch_; }
 
  private:
+  struct Rows {
+    size_t bytes = 0;  // of one
+    std::shared_ptr<std::byte> data;
+
+    Rows(size_t row_bytes, int64_t capacity);
+    std::span<std::byte> span(size_t first, size_t count) const {
+      return {data.get() + first * bytes, count * bytes};
+    }
+  };
+
   int64_t capacity_;
-  size_t sample_bytes_;
-  size_t label_bytes_;
-  std::shared_ptr<std::byte> samples_;
-  std::shared_ptr<std::byte> labels_;
-  std::vector<int64_t> indices_;  // of the whole global batch
+  Rows samples_, labels_;
+  std::vector<Rows> companions_;
+  std::vector<std::span<const std::byte>> companion_rows_;  // those of the batch
+  std::vector<int64_t> indices_;                            // of the whole global batch
   LoadedBatch batch_;
 };
 

@@ -109,4 +109,17 @@ std::span<const std::byte> ArrayDataset::label(int64_t index, std::span<std::byt
 
 const graph::Tensor* ArrayDataset::labels() const { return labels_.defined() ? &labels_ : nullptr; }
 
+JoinedDataset::JoinedDataset(std::shared_ptr<const Dataset> first,
+                             std::vector<Companion> companions)
+    : Dataset(first->info()), first_(std::move(first)), companions_(std::move(companions)) {
+  for (const Companion& companion : companions_) {
+    const DatasetInfo& other = companion.data->info();
+    if (other.size != info_.size) {
+      throw Error("{} has {} samples, but {} has {}: the counts must agree", info_.name, info_.size,
+                  other.name, other.size);
+    }
+    info_.notes.insert(info_.notes.end(), other.notes.begin(), other.notes.end());
+  }
+}
+
 }  // namespace sardonyx::runtime

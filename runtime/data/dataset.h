@@ -50,12 +50,22 @@ struct DatasetInfo {
       0;  // class numbers are 0..classes-1; 0: not known, or the labels are no classes
   ImageAxes axes = ImageAxes::kUnknown;
   std::vector<std::string> notes;  // what was decided on the way, one sentence each, to be printed
+
+  bool has_labels() const { return label.dtype != graph::DType::kUndefined; }
 };
 
 // Which sample is wanted, and in which epoch.
 struct Pick {
   int64_t index = 0;
   int64_t epoch = 0;
+};
+
+class Dataset;
+
+// What a sample holds for a further input of the model: a set of as many samples without labels.
+struct Companion {
+  std::string input;
+  std::shared_ptr<const Dataset> data;
 };
 
 class Dataset {
@@ -71,6 +81,8 @@ class Dataset {
   virtual std::span<const std::byte> label(int64_t index, std::span<std::byte> room) const = 0;
   // All labels, where they are stored; nullptr where they are computed.
   virtual const graph::Tensor* labels() const { return nullptr; }
+  // For models of several inputs: `sample` is what the first of them takes.
+  virtual std::span<const Companion> companions() const { return {}; }
 
   // Copies the chosen rows side by side. CHECK: the destinations have indices.size() rows; `labels`
   // may be empty when they are not wanted.
@@ -112,6 +124,27 @@ class ArrayDataset final : public Dataset {
   graph::Tensor labels_;
   size_t sample_bytes_ = 0;
   size_t label_bytes_ = 0;
+};
+
+// Samples of several inputs: those and the labels of `first`, beside the companions'.
+class JoinedDataset final : public Dataset {
+ public:
+  // Throws Error where the counts differ.
+  JoinedDataset(std::shared_ptr<const Dataset> first, std::vector<Companion> companions);
+
+  std::span<const std::byte> sample(const Pick& pick, std::span<std::byte> room) const override {
+    return first_->sample(pick, room);
+  }
+  std::span<const std::byte> label(int64_t index, std::span<std::byte> room) const override {
+    return first_->label(index, room);
+  }
+  const graph::Tensor* labels() const override { return first_->labels(); }
+  std::span<const Companion> companions() const override { return companions_; }
+  const std::shared_ptr<const Dataset>& first() const { return first_; }
+
+ private:
+  std::shared_ptr<const Dataset> first_;
+  std::vector<Companion> companions_;
 };
 
 }  // namespace sardonyx::runtime

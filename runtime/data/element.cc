@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <utility>
 
 #include "graph/support/error.h"
-#include "graph/tensor.h"
 
 namespace sardonyx::runtime {
 namespace {
@@ -99,6 +99,46 @@ void reverse_elements(std::span<std::byte> data, size_t element_bytes) {
   for (size_t i = 0; i < data.size(); i += element_bytes) {
     std::reverse(data.begin() + i, data.begin() + i + element_bytes);
   }
+}
+
+IntegerRange integer_range(DType dtype) {
+  const auto of = [](auto zero) -> IntegerRange {
+    using T = decltype(zero);
+    return {std::numeric_limits<T>::min(), std::numeric_limits<T>::max()};
+  };
+  switch (dtype) {
+    case DType::kBool:
+      return {0, 1};
+    case DType::kUint8:
+      return of(uint8_t{});
+    case DType::kInt8:
+      return of(int8_t{});
+    case DType::kUint16:
+      return of(uint16_t{});
+    case DType::kInt16:
+      return of(int16_t{});
+    case DType::kUint32:
+      return of(uint32_t{});
+    case DType::kInt32:
+      return of(int32_t{});
+    case DType::kUint64:
+      return of(uint64_t{});
+    default:
+      return of(int64_t{});
+  }
+}
+
+bool is_within(const graph::Tensor& values, int64_t i, const IntegerRange& range) {
+  const int64_t value = values.as_int(i);
+  if (value < 0 && values.dtype() != DType::kUint64) return value >= range.low;
+  const auto size = static_cast<uint64_t>(value);
+  return size <= range.high && (range.low <= 0 || size >= static_cast<uint64_t>(range.low));
+}
+
+std::string integer_text(const graph::Tensor& values, int64_t i) {
+  const int64_t value = values.as_int(i);
+  if (values.dtype() != DType::kUint64) return std::to_string(value);
+  return std::to_string(static_cast<uint64_t>(value));
 }
 
 bool can_convert(DType from, DType to) {

@@ -8,8 +8,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
+#include "graph/tensor.h"
 #include "graph/type.h"
 
 namespace sardonyx::runtime {
@@ -19,6 +21,17 @@ void reverse_elements(std::span<std::byte> data, size_t element_bytes);
 
 // Bool and integers to integers and floats, floats to floats.
 bool can_convert(graph::DType from, graph::DType to);
+
+// What an integer type holds, or a part of it.
+struct IntegerRange {
+  int64_t low = 0;
+  uint64_t high = 0;
+};
+// Of bool: 0 and 1; of a type that is no integer: that of int64.
+IntegerRange integer_range(graph::DType dtype);
+// Whether element `i` of a tensor of bool or integers lies in the range; uint64 counts in full.
+bool is_within(const graph::Tensor& values, int64_t i, const IntegerRange& range);
+std::string integer_text(const graph::Tensor& values, int64_t i);
 
 // uint8 to floating: kUnit divides by 255. Other types are never scaled.
 enum class PixelScale : uint8_t { kUnit, kRaw };

@@ -32,6 +32,9 @@ std::optional<Shape> plane_of(const DatasetInfo& data) {
 
 std::string hint_for(const DatasetInfo& data, const std::vector<Dim>& dims) {
   const Shape& s = data.sample.shape;
+  if (dims.size() == 1 && dims[0].known() && dims[0].value == graph::checked_numel(s)) {
+    return "; if one row of values is meant, save x.reshape(len(x), -1)";
+  }
   if (s.size() != dims.size()) return "";
   if (s.size() != 3) return "";
   if (fits({s[2], s[0], s[1]}, dims)) {
@@ -97,7 +100,9 @@ Fit fit_sample(const DatasetInfo& data, const ModelInput& input) {
       return {*plane, ImageAxes::kHw, AxisMove::kNone,
               moved(data, *plane, "channel axis of one dropped")};
     }
-    if (Shape flat{h * w}; fits(flat, dims)) {
+    // Rows of an array may be anything, those of a picture are pixels.
+    const bool picture = data.axes != ImageAxes::kUnknown;
+    if (Shape flat{h * w}; picture && fits(flat, dims)) {
       return {flat, ImageAxes::kUnknown, AxisMove::kNone, moved(data, flat, "rows joined")};
     }
   }

@@ -2,8 +2,8 @@
 //
 // Nothing is ever reshaped on a guess. Axes move only when the source knows what they are (CIFAR,
 // image files, or the user's word for it); a channel axis of one is added or dropped; one-channel
-// images flatten. What the user might not have meant is noted. Anything else is an Error with both
-// shapes.
+// images of a source that knows them as such flatten. What the user might not have meant is noted.
+// Anything else is an Error with both shapes.
 #pragma once
 
 #include <string>

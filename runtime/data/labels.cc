@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "graph/support/error.h"
+#include "runtime/data/element.h"
 
 namespace sardonyx::runtime {
 namespace {
@@ -101,14 +102,16 @@ void check_class_labels(const Tensor& labels, const ClassLabels& expected,
     throw Error("{}: labels are {}, expected integers", name, type_text(labels));
   }
   for (int64_t i = 0; i < labels.numel(); ++i) {
-    int64_t value = labels.as_int(i);
-    if (value >= 0 && value < expected.classes) continue;
-    if (expected.ignore_index && value == *expected.ignore_index) continue;
+    const int64_t value = labels.as_int(i);
+    const bool countable = is_within(labels, i, integer_range(DType::kInt64));
+    if (countable && value >= 0 && value < expected.classes) continue;
+    if (countable && expected.ignore_index && value == *expected.ignore_index) continue;
     std::string hint;
     if (value == expected.classes) hint = "; class numbers start at 0";
-    if (value < 0) hint = "; to leave samples out give --ignore-index";
+    if (countable && value < 0) hint = "; to leave samples out give --ignore-index";
     throw Error("{}: label {} at index {} is out of range, expected 0..{} ({} classes){}", name,
-                value, index_text(i, labels.shape()), expected.classes - 1, expected.classes, hint);
+                integer_text(labels, i), index_text(i, labels.shape()), expected.classes - 1,
+                expected.classes, hint);
   }
 }
 

@@ -1,10 +1,13 @@
 // The data part: size check, byte order, axis order.
 #include "runtime/data/npy.h"
 
+#include <algorithm>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "graph/support/bytes.h"
@@ -19,6 +22,8 @@ namespace {
 
 using graph::DType;
 using graph::Tensor;
+
+constexpr std::string_view kSuffix = ".npy";
 
 bool is_complex(DType dtype) { return dtype == DType::kComplex64 || dtype == DType::kComplex128; }
 
@@ -106,7 +111,6 @@ std::vector<NamedArray> read_npz(const std::string& path) {
   ZipArchive archive(path);
   std::vector<NamedArray> arrays;
   for (const ZipArchive::Member& member : archive.members()) {
-    constexpr std::string_view kSuffix = ".npy";
     if (!member.name.ends_with(kSuffix)) {
       throw Error("{}: member '{}' is not an .npy array; an .npz file holds nothing else", path,
                   member.name);
@@ -117,6 +121,20 @@ std::vector<NamedArray> read_npz(const std::string& path) {
     arrays.push_back({std::move(name), std::move(array)});
   }
   if (arrays.empty()) throw Error("{}: the archive is empty, expected .npy arrays", path);
+  return arrays;
+}
+
+std::vector<NamedArray> read_npy_folder(const std::string& path) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  std::vector<NamedArray> arrays;
+  for (const fs::directory_entry& entry : fs::directory_iterator(path, error)) {
+    const fs::path& file = entry.path();
+    if (file.extension() == kSuffix) arrays.push_back({file.stem().string(), read_npy(file)});
+  }
+  if (error) throw Error("{}: cannot read the folder: {}", path, error.message());
+  if (arrays.empty()) throw Error("{}: the folder has no .npy files", path);
+  std::ranges::sort(arrays, {}, &NamedArray::name);
   return arrays;
 }
 

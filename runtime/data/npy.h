@@ -1,4 +1,4 @@
-// .npy and .npz files of numpy.
+// .npy and .npz files of numpy, and folders of the former.
 //
 // Every numeric type, both byte orders, C and Fortran order, header versions 1 to 3. Data that
 // needs no change (little-endian, C order, aligned) stays in the mapped file. Pickled objects are
@@ -25,5 +25,7 @@ struct NamedArray {
 
 // All arrays in the order of the archive; stored and deflated members, zip64. Throws Error.
 std::vector<NamedArray> read_npz(const std::string& path);
+// The .npy files of a folder, by name; files of other kinds are left alone. Throws Error.
+std::vector<NamedArray> read_npy_folder(const std::string& path);
 
 }  // namespace sardonyx::runtime

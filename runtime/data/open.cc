@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
+#include <functional>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -26,7 +27,8 @@ using Strings = std::vector<std::string>;
 using DatasetPtr = std::shared_ptr<const Dataset>;
 
 constexpr std::string_view kKinds =
-    "fashion-mnist, mnist, cifar10, cifar100, idx:DIR, npz:FILE, folder:DIR, synthetic[:N]";
+    "fashion-mnist, mnist, cifar10, cifar100, idx:DIR, npz:FILE, npy:DIR, folder:DIR, "
+    "synthetic[:N]";
 
 std::string join(const Strings& parts) {
   return parts.empty() ? "nothing" : fmt::format("{}", fmt::join(parts, ", "));
@@ -124,51 +126,84 @@ DatasetPtr open_idx(const std::string& spec, const std::string& path, Split spli
   return make(std::move(arrays), spec, split, axes, options.finite);
 }
 
-const NamedArray* find_array(const std::vector<NamedArray>& arrays, const Strings& names) {
-  for (const std::string& name : names) {
-    for (const NamedArray& array : arrays) {
-      if (array.name == name) return &array;
+// The arrays of a file or a folder, by name.
+class ArraySource {
+ public:
+  ArraySource(std::string spec, std::vector<NamedArray> arrays, const OpenOptions& options)
+      : spec_(std::move(spec)), arrays_(std::move(arrays)), options_(options) {
+    if (options_.inputs.size() > 1) {
+      for (const std::string& input : options_.inputs) samples_.push_back({input});
+      return;
     }
+    static const Strings kSamples{"images", "samples", "inputs", "data", "x", "X"};
+    samples_.push_back(options_.inputs);
+    samples_[0].insert(samples_[0].end(), kSamples.begin(), kSamples.end());
   }
-  return nullptr;
-}
 
-// "x" as x_train and train_x, for every name.
-Strings with_part(const Strings& names, std::string_view part) {
-  Strings result;
-  for (const std::string& name : names) {
-    result.push_back(fmt::format("{}_{}", name, part));
-    result.push_back(fmt::format("{}_{}", part, name));
+  DatasetPtr open(Split split) const {
+    static const Strings kLabels{"labels", "targets", "y", "Y"};
+    const bool parts = has_part("train") || has_part("test");
+    const std::string_view part = parts ? split_name(split) : "";
+    const graph::Tensor* labels = find(kLabels, part);
+    std::vector<const graph::Tensor*> samples;
+    for (const Strings& names : samples_) samples.push_back(find(names, part));
+    const bool none = labels == nullptr && std::ranges::all_of(samples, std::logical_not());
+    if (split == Split::kTest && (!parts || none)) return nullptr;
+    for (size_t i = 0; i < samples.size(); ++i) {
+      if (samples[i] == nullptr) fail_missing(what_of(i), samples_[i], split);
+    }
+    const bool labelled = options_.labels == LabelUse::kNeeded;
+    if (labels == nullptr && labelled) fail_missing("the labels", kLabels, split);
+    DatasetPtr first = make({*samples[0], labelled ? *labels : graph::Tensor(), {}}, spec_, split,
+                            axes_of(*samples[0], options_), options_.finite);
+    if (samples.size() == 1) return first;
+    std::vector<Companion> others;
+    for (size_t i = 1; i < samples.size(); ++i) {
+      const std::string& input = options_.inputs[i];
+      others.push_back({input, make({*samples[i], {}, {}}, fmt::format("{}: {}", spec_, input),
+                                    split, ImageAxes::kUnknown, options_.finite)});
+    }
+    return std::make_shared<JoinedDataset>(std::move(first), std::move(others));
   }
-  return result;
-}
 
-DatasetPtr open_npz(const std::string& spec, const std::string& path, Split split,
-                    const OpenOptions& options) {
-  static const Strings kSamples{"images", "samples", "inputs", "data", "x", "X"};
-  static const Strings kLabels{"labels", "targets", "y", "Y"};
-  std::vector<NamedArray> arrays = read_npz(path);
-  std::string_view part = split_name(split);
-  bool parts = find_array(arrays, with_part(kSamples, "train")) != nullptr ||
-               find_array(arrays, with_part(kSamples, "test")) != nullptr;
-  const NamedArray* samples = find_array(arrays, parts ? with_part(kSamples, part) : kSamples);
-  const NamedArray* labels = find_array(arrays, parts ? with_part(kLabels, part) : kLabels);
-  if (split == Split::kTest && (!parts || (samples == nullptr && labels == nullptr))) {
+ private:
+  // "x" as x_train and train_x, or as it is where there are no parts.
+  const graph::Tensor* find(const Strings& names, std::string_view part) const {
+    for (const std::string& name : names) {
+      const std::string behind = part.empty() ? name : fmt::format("{}_{}", name, part);
+      const std::string before = part.empty() ? name : fmt::format("{}_{}", part, name);
+      for (const NamedArray& array : arrays_) {
+        if (array.name == behind || array.name == before) return &array.array;
+      }
+    }
     return nullptr;
   }
-  if (samples == nullptr || labels == nullptr) {
-    Strings found;
-    for (const NamedArray& array : arrays) found.push_back(array.name);
-    throw Error(
-        "{}: no array with the {} of the {} part. Accepted: {}; also with _train and _test (or "
-        "train_ and "
-        "test_). Found: {}",
-        spec, samples == nullptr ? "samples" : "labels", part,
-        join(samples == nullptr ? kSamples : kLabels), join(found));
+
+  bool has_part(std::string_view part) const {
+    return std::ranges::any_of(samples_,
+                               [&](const Strings& names) { return find(names, part) != nullptr; });
   }
-  return make({samples->array, labels->array, {}}, spec, split, axes_of(samples->array, options),
-              options.finite);
-}
+
+  std::string what_of(size_t input) const {
+    return samples_.size() == 1 ? "the samples"
+                                : fmt::format("what the input '{}' takes", options_.inputs[input]);
+  }
+
+  [[noreturn]] void fail_missing(const std::string& what, const Strings& accepted,
+                                 Split split) const {
+    Strings found;
+    for (const NamedArray& array : arrays_) found.push_back(array.name);
+    throw Error(
+        "{}: no array with {} of the {} part. Accepted: {}; also with _train and _test (or train_ "
+        "and test_). Found: {}",
+        spec_, what, split_name(split), join(accepted), join(found));
+  }
+
+  std::string spec_;
+  std::vector<NamedArray> arrays_;
+  const OpenOptions& options_;
+  std::vector<Strings> samples_;  // names that are accepted, by input
+};
 
 DatasetPtr open_synthetic(const std::string& spec, std::string_view count, Split split,
                           const OpenOptions& options) {
@@ -180,7 +215,15 @@ DatasetPtr open_synthetic(const std::string& spec, std::string_view count, Split
       throw Error("--data {}: \"{}\" is not a number of samples", spec, count);
     }
   }
-  return make_synthetic(task, split);
+  DatasetPtr first = make_synthetic(task, split);
+  if (options.synthetic_companions.empty()) return first;
+  std::vector<Companion> others;
+  for (size_t i = 0; i < options.synthetic_companions.size(); ++i) {
+    SyntheticTask other = options.synthetic_companions[i];
+    other.samples = task.samples;
+    others.push_back({options.inputs.at(i + 1), make_synthetic(other, split)});
+  }
+  return std::make_shared<JoinedDataset>(std::move(first), std::move(others));
 }
 
 // What a file or a kind without its place was probably meant as.
@@ -188,11 +231,14 @@ std::string form_hint(const std::string& spec, const std::string& kind) {
   const std::string end = fs::path(spec).extension();
   std::error_code error;
   if (kind == "npz") return "; give the file behind the colon, as npz:data.npz";
-  if (kind == "idx" || kind == "folder") {
+  if (kind == "idx" || kind == "folder" || kind == "npy") {
     return fmt::format("; give the folder behind the colon, as {}:data", kind);
   }
   if (end == ".npz") return "; a file of arrays is npz:" + spec;
-  if (end == ".npy") return "; arrays go into one file, as numpy.savez writes it: npz:data.npz";
+  if (end == ".npy") {
+    return "; arrays go into one file, as numpy.savez writes it: npz:data.npz, or into one folder: "
+           "npy:data";
+  }
   if (fs::is_directory(spec, error))
     return fmt::format("; a folder is idx:{0} or folder:{0}", spec);
   return "";
@@ -207,7 +253,12 @@ std::shared_ptr<const Dataset> open_dataset(const std::string& spec, Split split
   std::string rest = colon == spec.npos ? "" : spec.substr(colon + 1);
   if (DatasetPtr known = open_known_set(spec, split, options)) return known;
   if (kind == "idx" && !rest.empty()) return open_idx(spec, rest, split, options);
-  if (kind == "npz" && !rest.empty()) return open_npz(spec, rest, split, options);
+  if (kind == "npz" && !rest.empty()) {
+    return ArraySource(spec, read_npz(rest), options).open(split);
+  }
+  if (kind == "npy" && !rest.empty()) {
+    return ArraySource(spec, read_npy_folder(rest), options).open(split);
+  }
   if (kind == "folder" && !rest.empty()) {
     return open_image_folder(spec, rest, split, options.images);
   }

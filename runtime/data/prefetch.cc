@@ -38,7 +38,7 @@ Prefetcher::Prefetcher(std::shared_ptr<const Dataset> dataset, Sampler sampler,
     capacity = std::max(capacity, options_.slice ? options_.slice(size).count : size);
   }
   // One more than the depth: the batch the consumer holds.
-  for (int i = 0; i <= options_.depth; ++i) ring_.emplace_back(dataset_->info(), capacity);
+  for (int i = 0; i <= options_.depth; ++i) ring_.emplace_back(*dataset_, capacity);
   if (options_.depth == 0) return;
   try {
     threads_.emplace_back([this] { run(); });

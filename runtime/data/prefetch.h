@@ -49,7 +49,7 @@ class Prefetcher {
  private:
   // Rows are claimed in pieces, by any thread; the batch is there when all are done.
   struct Slot {
-    Slot(const DatasetInfo& info, int64_t capacity) : buffer(info, capacity) {}
+    Slot(const Dataset& dataset, int64_t capacity) : buffer(dataset, capacity) {}
     bool done() const { return rows_done == rows; }
 
     BatchBuffer buffer;

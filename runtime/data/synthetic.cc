@@ -23,6 +23,7 @@ class SyntheticDataset final : public Dataset {
   SyntheticDataset(const SyntheticTask& task, Split split, DatasetInfo info)
       : Dataset(std::move(info)),
         seed_(task.seed),
+        shift_(task.values == SyntheticTask::Values::kBits ? 7 : 0),
         noise_(data_stream(task.seed, Purpose::kSyntheticNoise, 0)),
         offset_(split == Split::kTest ? kTestOffset : 0) {
     const std::vector<int64_t>& shape = info_.sample.shape;
@@ -45,7 +46,7 @@ class SyntheticDataset final : public Dataset {
         for (int64_t column = 0; column < columns_; ++column) {
           int64_t end = (column + 1) * width_ / columns_;
           for (int64_t x = column * width_ / columns_; x < end; ++x) {
-            out[x] = static_cast<uint8_t>(row[column] + (out[x] >> 1));
+            out[x] = static_cast<uint8_t>((row[column] + (out[x] >> 1)) >> shift_);
           }
         }
         out += width_;
@@ -75,6 +76,7 @@ class SyntheticDataset final : public Dataset {
   // One label per class.
   void fill_labels() {
     const RowType& label = info_.label;
+    if (!info_.has_labels()) return;
     size_t elements = static_cast<size_t>(graph::checked_numel(label.shape));
     size_t count = elements * static_cast<size_t>(info_.classes);
     std::vector<double> values(count);
@@ -101,6 +103,7 @@ class SyntheticDataset final : public Dataset {
   }
 
   uint64_t seed_;
+  int shift_;       // of what a pixel would hold
   uint64_t noise_;  // the stream
   int64_t offset_;  // of sample 0 in it
   int64_t planes_ = 1;

@@ -18,11 +18,12 @@ struct SyntheticTask {
   int64_t samples = 10000;
   std::vector<int64_t> sample_shape;  // in the order of the model's input
   int64_t classes = 10;
-  // Integer: class numbers (element e of a label holds (class + e) mod classes). Floating: a target
-  // vector per class, in [-1, 1).
+  // Undefined: none. Integer: class numbers (element e of a label holds (class + e) mod classes).
+  // Floating: a target vector per class, in [-1, 1).
   RowType label = {graph::DType::kInt64, {}};
   uint64_t seed = 0;
   ImageAxes axes = ImageAxes::kUnknown;  // of samples with three of them
+  enum class Values : uint8_t { kPixels, kBits } values = Values::kPixels;  // 0..254, or 0 and 1
 };
 
 // Training and test sets share the patterns but no sample. Throws Error for sizes that are not

@@ -134,12 +134,12 @@ TEST_F(CheckCli, nothing_needs_a_gradient_for_a_tensor_behind_a_function_of_step
   EXPECT_EQ(json("steps.onnx")["unsupported_groups"][0]["needed_for"], "forward");
 }
 
-TEST_F(CheckCli, a_model_of_two_inputs_is_refused_as_train_refuses_it) {
-  put("two.onnx", R"(g (float[N,4] x, float[N,4] z) => (float[N,3] y) <
-  float[4,3] v = {1, 0, 0, 0, 1, 0, 0, 0, 1, 1, 1, 1}> { s = Add(x, z) y = MatMul(s, v) })");
+TEST_F(CheckCli, an_input_that_data_can_not_feed_is_refused_as_train_refuses_it) {
+  put("two.onnx", R"(g (float[N,4] x, bool[] z) => (float[N,3] y) <
+  float[4,3] v = {1, 0, 0, 0, 1, 0, 0, 0, 1, 1, 1, 1}> { s = Where(z, x, x) y = MatMul(s, v) })");
   const Outcome outcome = run("check two.onnx");
   EXPECT_EQ(outcome.code, 1);
-  EXPECT_TRUE(has(outcome.out, "a data set feeds one input with samples, but the model has 2"))
+  EXPECT_TRUE(has(outcome.out, "'z' has no batch axis: make it a constant of the model"))
       << outcome.out;
 }
 
@@ -241,6 +241,23 @@ TEST_F(CheckCli, open_sizes_are_named_as_the_cause_and_can_be_given) {
   EXPECT_EQ(unknown.code, 1);
   EXPECT_TRUE(has(unknown.out, "input 'x' has type float: not all sizes of a sample"))
       << unknown.out;
+}
+
+TEST_F(CheckCli, several_inputs_are_listed_with_the_arrays_they_need) {
+  put("text.onnx", R"(g (int64[B,S] input_ids, int64[B,S] attention_mask) => (float[B,2] y)
+<float[3,2] table = {1, 0, 0.5, -1, 0, 2}, int64[1] last = {-1}, int64[1] steps = {1}> {
+  e = Gather(table, input_ids)
+  m = Cast<to = 1>(attention_mask)
+  u = Unsqueeze(m, last)
+  h = Mul(e, u)
+  y = ReduceSum<keepdims = 0>(h, steps)
+})");
+  const Outcome text = run("check text.onnx --input 5");
+  EXPECT_EQ(text.code, 0) << text.out << text.err;
+  EXPECT_TRUE(has(text.out,
+                  "  input_ids int64 [N,5], attention_mask int64 [N,5], y int64 [N] in 0..1; "
+                  "cross_entropy over 'y'\n"))
+      << text.out;
 }
 
 TEST_F(CheckCli, one_column_is_taken_for_values_and_refused_as_classes_alike) {

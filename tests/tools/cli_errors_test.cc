@@ -358,7 +358,8 @@ TEST_F(CliErrors, image_folders_are_checked_before_the_first_step) {
          "error: folder:nowhere: there is no such folder");
   expect("train lenet.onnx --data folder:", 1, "error: --data folder:: unknown, expected one of ");
   const std::string kinds =
-      "fashion-mnist, mnist, cifar10, cifar100, idx:DIR, npz:FILE, folder:DIR, synthetic[:N]";
+      "fashion-mnist, mnist, cifar10, cifar100, idx:DIR, npz:FILE, npy:DIR, folder:DIR, "
+      "synthetic[:N]";
   expect("train lenet.onnx --data npz", 1,
          "error: --data npz: unknown, expected one of " + kinds +
              "; give the file behind the colon, as npz:data.npz\n");

@@ -78,6 +78,9 @@ TEST(Fit, other_differences_are_refused_with_both_shapes) {
   EXPECT_NE(refusal({28, 28}, ImageAxes::kHw, {1, 32, 32}), "no error");
   EXPECT_NE(refusal({3, 32, 32}, ImageAxes::kChw, {3072}), "no error");
   EXPECT_NE(refusal({784}, ImageAxes::kUnknown, {1, 28, 28}), "no error");
+  EXPECT_EQ(refusal({6, 1}, ImageAxes::kUnknown, {6}),
+            "d: the data has shape [6,6,1], but the model's input 'x' takes [N,6]; if one row of "
+            "values is meant, save x.reshape(len(x), -1)");
 }
 
 std::shared_ptr<const Dataset> source(Tensor samples, Tensor labels,
@@ -201,6 +204,9 @@ TEST(Adapt, types_that_lose_information_are_refused) {
   auto tokens = source(Tensor::of<int64_t>({2, 2}, {1, 2, 3, int64_t{1} << 31}), {});
   EXPECT_EQ(error_of([&] { adapt(tokens, input(DType::kInt32, {2}), {}); }),
             "d: sample 1 holds 2147483648, which does not fit int32");
+  auto large = source(Tensor::of<uint64_t>({2, 1}, {1, uint64_t{1} << 63}), {});
+  EXPECT_EQ(error_of([&] { adapt(large, input(DType::kInt64, {1}), {}); }),
+            "d: sample 1 holds 9223372036854775808, which does not fit int64");
   EXPECT_EQ(filled(*adapt(tokens, input(DType::kInt64, {2}), {}), {1}).to_ints(),
             (std::vector<int64_t>{3, int64_t{1} << 31}));
 }

@@ -114,5 +114,18 @@ TEST(Element, only_untouched_bytes_are_an_identity) {
   EXPECT_FALSE(RowConverter(c).identity());
 }
 
+TEST(Element, unsigned_integers_of_64_bits_are_compared_in_full) {
+  const Tensor values = Tensor::of<uint64_t>({3}, {7, uint64_t{1} << 63, ~uint64_t{0}});
+  EXPECT_TRUE(is_within(values, 0, integer_range(DType::kInt64)));
+  EXPECT_FALSE(is_within(values, 1, integer_range(DType::kInt64)));
+  EXPECT_FALSE(is_within(values, 2, integer_range(DType::kInt8)));
+  EXPECT_TRUE(is_within(values, 2, integer_range(DType::kUint64)));
+  EXPECT_EQ(integer_text(values, 1), "9223372036854775808");
+  const Tensor below = Tensor::of<int64_t>({1}, {-1});
+  EXPECT_TRUE(is_within(below, 0, integer_range(DType::kInt8)));
+  EXPECT_FALSE(is_within(below, 0, integer_range(DType::kUint64)));
+  EXPECT_EQ(integer_text(below, 0), "-1");
+}
+
 }  // namespace
 }  // namespace sardonyx::runtime

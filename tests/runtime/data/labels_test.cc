@@ -65,6 +65,14 @@ TEST(Labels, shapes_and_counts_are_compared) {
             "data: there are 0 samples, expected at least 1");
 }
 
+// As a signed number the first would be the index that is left out.
+TEST(Labels, unsigned_labels_do_not_wrap) {
+  EXPECT_EQ(check(Tensor::of<uint64_t>({1}, {~uint64_t{0}}), {1, {}, 2, -1}),
+            "data: label 18446744073709551615 at index 0 is out of range, expected 0..1 (2 "
+            "classes)");
+  EXPECT_EQ(check(Tensor::of<uint64_t>({1}, {1}), {1, {}, 2, {}}), "no error");
+}
+
 TEST(Labels, computed_labels_are_checked_by_their_type) {
   auto data = make_synthetic({8, {4}, 10, {DType::kInt64, {}}, 0}, Split::kTrain);
   EXPECT_EQ(error_of([&] { check_class_labels(*data, {}, 10, {}); }), "no error");
