@@ -153,15 +153,27 @@ bool is_zero_or_one(const Value* value) {
   return value->data.as_double(0) == 0 || value->data.as_double(0) == 1;
 }
 
+// An exporter's number says nothing, who reads the tensor does: "onnx::Mul_12 of Mul_3 (Mul)".
+std::string name_in_words(const Graph& imported, const std::string& name) {
+  const size_t last = name.find_last_not_of("0123456789");
+  const bool numbered = last == std::string::npos ||
+                        (last + 1 < name.size() && (name[last] == '_' || name[last] == ':'));
+  const Value* value = imported.find(name);
+  if (!numbered || value == nullptr || value->uses().empty()) return name;
+  return name + " of " + value->uses().front().node->label();
+}
+
 void add_idle_tensors(const Graph& imported, CheckReport& report) {
   std::vector<std::string> single, unreached, unused;
   for (const ParameterRow& row : report.parameters) {
     const std::string_view reason = row.reason;
     if (row.role != Role::kConstant) continue;
     if (reason.ends_with("--train trains it") && !is_zero_or_one(imported.find(row.name))) {
-      single.push_back(row.name);
+      single.push_back(name_in_words(imported, row.name));
     }
-    if (reason.starts_with("no gradient path")) unreached.push_back(row.name);
+    if (reason.starts_with("no gradient path")) {
+      unreached.push_back(name_in_words(imported, row.name));
+    }
     if (reason.starts_with("unused") && graph::is_floating(row.type.dtype)) {
       unused.push_back(row.name);
     }

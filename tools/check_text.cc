@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <span>
 #include <string_view>
+#include <utility>
 
 #include "graph/support/text.h"
 #include "runtime/text.h"
@@ -109,14 +111,15 @@ std::string reservations(const CheckReport& report) {
 }
 
 void verdict(Text& text, const CheckReport& report) {
-  const std::string model = printable(report.model);
   if (report.trainable()) {
+    // The command at the end has the whole path.
+    const std::string model = printable(std::filesystem::path(report.model).filename().string());
     const int64_t count = tensors(report, Role::kTrainable);
     text.line(fmt::format("{}: trainable, {} parameters in {} tensor{}{}", model,
                           runtime::count_str(elements(report, Role::kTrainable)), count, s(count),
                           reservations(report)));
   } else {
-    text.line(fmt::format("{}: can't be trained as it is", model));
+    text.line(fmt::format("{}: can't be trained as it is", printable(report.model)));
     const std::string problem = besides_nodes(report);
     if (!problem.empty()) text.line(problem);
   }
@@ -182,9 +185,10 @@ void parameters(Text& text, const CheckReport& report) {
     if (i == 0 || report.groups[i - 1].role != group.role) {
       text.line(fmt::format("  {}", role_word(group.role)));
     }
-    const std::string begin =
-        fmt::format("    {:<{}} {:>4} with {:>10}  ", cut(escaped(group.kind), kKind), kKind,
-                    group.tensors, runtime::count_str(group.elements));
+    std::string kind = escaped(group.kind);
+    if (kind.size() > kKind) text.line("    " + std::exchange(kind, ""));
+    const std::string begin = fmt::format("    {:<{}} {:>4} with {:>10}  ", kind, kKind,
+                                          group.tensors, runtime::count_str(group.elements));
     text.line(begin + names_in(group.patterns, kWidth - std::min(kWidth - 10, begin.size())));
   }
   text.rest(report.groups.size(), shown);
@@ -264,7 +268,7 @@ void largest(Text& text, const CheckReport& report) {
   const MemoryFacts& memory = *report.memory;
   if (!memory.largest) return;
   const std::string where = fmt::format(
-      "{} ({})", bytes_str(static_cast<double>(memory.budget_bytes)), memory.budget_owner);
+      "the {} that {}", bytes_str(static_cast<double>(memory.budget_bytes)), memory.budget_owner);
   const LargestBatch& found = *memory.largest;
   if (report.demands_rows()) {
     if (found.rows == 0) text.line(fmt::format("  that is more than {}", where));
@@ -275,8 +279,8 @@ void largest(Text& text, const CheckReport& report) {
   } else if (found.more) {
     text.line(fmt::format("  {} rows and more fit into {}", found.rows, where));
   } else {
-    text.line(fmt::format("  largest {} in {}: {}, with {}", batch_word(report), where, found.rows,
-                          bytes_str(static_cast<double>(found.bytes))));
+    text.line(fmt::format("  the largest {} is {}: it takes {} of {}", batch_word(report),
+                          found.rows, bytes_str(static_cast<double>(found.bytes)), where));
   }
 }
 
@@ -284,14 +288,16 @@ void memory(Text& text, const CheckReport& report) {
   if (!report.memory) return;
   const passes::MemoryReport& planned = report.memory->planned;
   text.head(report.replicas > 1
-                ? fmt::format("memory of a step, of each of {} replicas", report.replicas)
-                : "memory of a step");
-  text.line(fmt::format("  {} of {}: {} = parameters and states {} + everything else {}",
-                        batch_word(report), report.rows,
-                        bytes_str(static_cast<double>(planned.state_bytes + planned.arena_bytes)),
-                        bytes_str(static_cast<double>(planned.state_bytes)),
+                ? fmt::format("memory that training takes, on each of {} replicas", report.replicas)
+                : "memory that training takes (beside the data set)");
+  text.line(fmt::format("  {} of {}: {}, all of it taken before the first step", batch_word(report),
+                        report.rows,
+                        bytes_str(static_cast<double>(planned.state_bytes + planned.arena_bytes))));
+  text.line(fmt::format("    {:>10}  parameters, statistics, state of the optimizer",
+                        bytes_str(static_cast<double>(planned.state_bytes))));
+  text.line(fmt::format("    {:>10}  results and gradients of the step",
                         bytes_str(static_cast<double>(planned.arena_bytes))));
-  text.item(fmt::format("peak at {}", report.memory->peak));
+  text.item(fmt::format("the step needs the most at {}", report.memory->peak));
   largest(text, report);
 }
 

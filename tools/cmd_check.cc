@@ -115,7 +115,7 @@ MemoryFacts plan_memory(runtime::Session& session, const runtime::Flags& flags,
   memory.peak = peak_in_words(*plan);
   if (flags.memory_budget) {
     memory.budget_bytes = *flags.memory_budget / report.replicas;
-    memory.budget_owner = "--memory-budget";
+    memory.budget_owner = "--memory-budget allows";
   } else {
     const runtime::MemoryLimit limit = session.room_per_replica();
     memory.budget_bytes = static_cast<int64_t>(limit.bytes);
