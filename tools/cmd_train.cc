@@ -167,7 +167,7 @@ void print_summary(const RunSummary& summary) {
   if (summary.seconds_per_epoch > 0) {
     facts.push_back(duration_str(summary.seconds_per_epoch) + " per epoch");
   }
-  facts.push_back(fmt::format("peak memory {} with the data set ({} planned)",
+  facts.push_back(fmt::format("peak memory {} with the data set ({} of it planned for steps)",
                               bytes_str(static_cast<double>(summary.peak_bytes)),
                               bytes_str(static_cast<double>(summary.planned_bytes))));
   if (!summary.saved.empty()) {
@@ -294,7 +294,7 @@ Action setup_train(CLI::App& app) {
       "sardonyx train lenet.onnx --data fashion-mnist --epochs 10 --batch 256 --lr 0.2 \\\n"
       "    --save trained.onnx --plot curve.svg\n"
       "  sardonyx train net.onnx --data cifar10 --epochs 50 --optimizer adamw --lr 1e-3 \\\n"
-      "    --group 'head.*:lr=1e-2' --no-decay norm,bias --clip-norm 1 --ema 0.999 \\\n"
+      "    --group 'fc.*:lr=1e-2' --no-decay norm,bias --clip-norm 1 --ema 0.999 \\\n"
       "    --schedule cosine --warmup 2epochs --save-best best.onnx --early-stop 10");
   return [flags, &app] {
     for (const CLI::Option* option : app.get_options()) {

@@ -198,7 +198,10 @@ void add_optimizer_flags(CLI::App& app, Flags& flags) {
                  "that matches counts")
       ->allow_extra_args(false)
       ->group(kGroup);
-  add_list(app, "--no-decay", flags.no_decay, "norm, bias or both: no weight decay there", kGroup);
+  add_list(
+      app, "--no-decay", flags.no_decay,
+      "norm, bias or norm,bias: no weight decay for the\nparameters of normalisations, for biases",
+      kGroup);
   add_real(app, "--clip-norm", flags.clip_norm, "largest norm of the gradient (default 0: any)")
       ->group(kGroup);
   add_real(app, "--clip-value", flags.clip_value,
