@@ -5,6 +5,8 @@
 // Behind the conversion operands of several types look like one, so what an operator binds to one
 // type is asked for here, in the types of the file.
 #include <algorithm>
+#include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "ops/core/one_type.h"
@@ -104,11 +106,21 @@ bool inputs_typed(const graph::Node& node) {
   });
 }
 
+// canonicalize has left the node as the file has it.
+bool is_refused(const graph::Node& node, const std::unordered_set<std::string>& refused) {
+  return std::ranges::any_of(node.outputs(), [&](const graph::Value* value) {
+    return value != nullptr && refused.contains(value->name);
+  });
+}
+
 // Shapes aren't known yet: whatever else a rule says against a node, it will say again later.
 void refuse_mixed_types(const graph::Graph& file, PassContext& context) {
+  std::unordered_set<std::string> refused;
+  for (const UnsupportedNode& node : context.unsupported) refused.insert(node.output);
   const auto graph = file.clone();
   for (graph::Node& node : graph->nodes()) {
-    bool known = ops::OpRegistry::get().find(node) != nullptr && inputs_typed(node);
+    bool known = ops::OpRegistry::get().find(node) != nullptr && inputs_typed(node) &&
+                 !is_refused(node, refused);
     try {
       if (known) ops::infer_node(node);
     } catch (const ops::MixedTypesError& error) {

@@ -117,6 +117,7 @@ void require_rows(const Graph& graph, const BakedBatch& found, PassContext& cont
   const std::unique_ptr<Graph> typed = bound_to_rows(graph, context, rows);
   PassContext own;
   own.options = context.options;
+  own.unsupported = context.unsupported;
   find_pass("infer_shapes")->run(*typed, own);
   std::unordered_set<const Value*> wrong;
   for (const Node& node : graph.nodes()) {

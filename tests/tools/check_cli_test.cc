@@ -123,6 +123,19 @@ TEST_F(CheckCli, nodes_that_can_not_be_run_are_grouped_with_what_needs_them) {
   EXPECT_EQ(json["unsupported_groups"][2]["needed_for"], "side_outputs");
 }
 
+TEST_F(CheckCli, a_refused_spelling_is_refused_whatever_asks_for_types_first) {
+  const std::string body = R"( <float[2,2] w = {1, 2, 3, 4}> {
+  y = com.microsoft.FusedMatMul<transBatchA = 1>(x, w)
+})";
+  put("open.onnx", "g (float[N,2] x) => (float[N,2] y)" + body);
+  put("baked.onnx", "g (float[3,2] x) => (float[3,2] y)" + body);
+  for (const char* arguments : {"open.onnx", "open.onnx --dtype f64", "baked.onnx --batch 4"}) {
+    const Outcome outcome = run(std::string("check ") + arguments);
+    EXPECT_EQ(outcome.code, 1) << arguments << outcome.err;
+    EXPECT_TRUE(has(outcome.out, "transBatchA is 1, expected 0")) << outcome.out;
+  }
+}
+
 TEST_F(CheckCli, nothing_needs_a_gradient_for_a_tensor_behind_a_function_of_steps) {
   put("steps.onnx", R"(g (float[N,2] x) => (float[N,2] y) <
   float[2,2] w = {1, 0, 2, 1}, float[2,2] v = {1, 0, 2, 1}> {
