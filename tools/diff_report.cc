@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "graph/support/text.h"
@@ -15,6 +16,7 @@ using Json = nlohmann::ordered_json;
 using support::escaped;
 
 constexpr size_t kMostLines = 20;     // of a list in text
+constexpr int64_t kMostTyped = 3;     // entries that only got types, one by one
 constexpr size_t kLongestText = 120;  // of one side of a change
 
 struct NamedList {
@@ -46,11 +48,20 @@ std::string values_text(const ValuesDiff& values) {
   return fmt::format("{} of {} elements differ{}", values.differ, values.elements, most);
 }
 
+// infer_shapes finds the types of nearly all nodes: a line for each would hide everything else.
+bool only_gained_types(const EntryDiff& entry) {
+  return !entry.values && std::ranges::all_of(entry.changes, [](const Change& change) {
+    return change.what.starts_with("type of output ") && !change.a;
+  });
+}
+
 std::vector<std::string> lines_of(const ListDiff& list) {
   std::vector<std::string> lines;
   for (const std::string& name : list.removed) lines.push_back("- " + escaped(name));
   for (const std::string& name : list.added) lines.push_back("+ " + escaped(name));
+  const auto typed = std::ranges::count_if(list.changed, only_gained_types);
   for (const EntryDiff& entry : list.changed) {
+    if (typed > kMostTyped && only_gained_types(entry)) continue;
     std::string line = "~ " + escaped(entry.name);
     const char* between = ": ";
     for (const Change& change : entry.changes) {
@@ -59,6 +70,9 @@ std::vector<std::string> lines_of(const ListDiff& list) {
     }
     if (entry.values) line += between + values_text(*entry.values);
     lines.push_back(std::move(line));
+  }
+  if (typed > kMostTyped) {
+    lines.push_back(fmt::format("~ {} more have types now (--json lists them)", typed));
   }
   return lines;
 }

@@ -270,6 +270,14 @@ TEST_F(Inspect, diff_refuses_what_it_cannot_compare) {
   EXPECT_EQ(run("inspect lenet.onnx --diff missing.onnx").code, 1);
 }
 
+TEST_F(Inspect, diff_tells_types_that_were_found_in_one_line) {
+  make_lenet();
+  const Outcome diff =
+      run("inspect lenet.onnx --training --batch 8 --diff bind_batch,infer_shapes");
+  EXPECT_TRUE(has(diff.out, "more have types now (--json lists them)\n")) << diff.out;
+  EXPECT_FALSE(has(diff.out, "nothing -> float")) << diff.out;
+}
+
 // --- the JSON and its page of the documentation
 
 // Names in backticks in the first column of the tables, below the heading "# The JSON".
