@@ -155,8 +155,7 @@ void run_integer_shrink(const KernelRequest& request, CpuContext& context) {
 }
 
 void run_integer_clip(const KernelRequest& request, CpuContext& context) {
-  if (request.in[0].dtype == DType::kInt32) return clip_integers<int32_t>(request, context);
-  clip_integers<int64_t>(request, context);
+  dispatch_number(request.in[0].dtype, [&]<class T>() { clip_integers<T>(request, context); });
 }
 
 template <class T>
@@ -216,7 +215,7 @@ void register_activation_cpu(KernelRegistry& kernels) {
   integers.op = "Clip";
   integers.name = "activation.integers";
   integers.in_place = {{0, 0}};
-  integers.declines = {unless_int32_or_int64(), unless_one_dtype()};
+  integers.declines = {unless_integers(), unless_one_dtype()};
   integers.create = simple_kernel(run_integer_clip);
   kernels.add(integers);
   integers.op = "Shrink";

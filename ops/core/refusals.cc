@@ -57,6 +57,11 @@ Refusal unless_elements() {
           }};
 }
 
+Refusal unless_integers() {
+  return {"takes integers only",
+          [](const KernelRequest& request) { return !graph::is_integer(request.in.at(0).dtype); }};
+}
+
 Refusal unless_int32_or_int64() {
   return {"takes int32 and int64 only", [](const KernelRequest& request) {
             const DType dtype = request.in.at(0).dtype;

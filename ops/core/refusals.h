@@ -14,6 +14,7 @@ Refusal unless_float32();         // input 0 is float
 Refusal unless_stored_float();    // input 0 is float, double or bfloat16
 Refusal unless_numbers();         // all inputs are float, double or integers
 Refusal unless_elements();        // input 0 is float, double, integer or bool
+Refusal unless_integers();        // input 0 is
 Refusal unless_int32_or_int64();  // input 0 is
 Refusal unless_one_dtype();       // all inputs have the element type of input 0
 Refusal unless_sized();           // all elements have 1, 2, 4 or 8 bytes, whatever they mean

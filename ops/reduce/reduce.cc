@@ -8,9 +8,9 @@
 // sardonyx.ReduceExtremumGrad(x, y, dy)  dy / count for each of the `count` elements equal to y
 // sardonyx.ReduceProdGrad(x, dy)         dy times the product of the other elements
 //
-// C1 -rank(x) <= axis < rank(x)    C2 no axis twice    C3 numbers
-// Of no elements: sum 0, mean NaN, product 1, max and min the lowest and highest number, log of a
-// sum -inf.
+// C1 -rank(x) <= axis < rank(x)    C2 no axis twice    C3 numbers; Max and Min take booleans too
+// Of no elements: sum 0, mean NaN, product 1, max and min the lowest and highest number (of
+// booleans false and true), log of a sum -inf.
 // Gradient Sum and Mean: dy spread over x, neither x nor y is read. Max and Min: ties share evenly.
 //          The last five are nodes; L2 reads x and y and is 0 at the zero vector, L1 is 0 at 0.
 // Batch    ReduceSum over axis 0 is a sum over rows (bias gradients); the others couple the rows.
@@ -67,11 +67,13 @@ void normalize_axes(NormalizeContext& c) {
   if (c.node().input(1) == nullptr) c.attribute_to_input("axes", 1);
 }
 
+bool is_extremum(std::string_view op) { return op == "ReduceMax" || op == "ReduceMin"; }
+
 // --- Shape
 
 void infer_reduction(InferContext& c) {
   const DType dtype = c.dtype(0);
-  require_numbers(c, 0, "C3");
+  if (dtype != DType::kBool || !is_extremum(c.node().op)) require_numbers(c, 0, "C3");
   if (c.has(1)) c.ints(1);  // must be known
   if (c.rank(0) < 0) return c.set_unranked(0, dtype);
   const std::vector<bool> removed = reduce::reduced_axes(c.node(), c.constant(1), c.rank(0));
@@ -207,9 +209,7 @@ OpDef reduction(std::string name, std::string doc, std::vector<int> since, Gradi
   op.gradient = std::move(rule);
   op.batch = other_role;
   // One rounding of what is summed in double. Sums themselves may be losses.
-  if (op.name == "ReduceMean" || op.name == "ReduceMax" || op.name == "ReduceMin") {
-    op.narrow = Narrow::kFollows;
-  }
+  if (op.name == "ReduceMean" || is_extremum(op.name)) op.narrow = Narrow::kFollows;
   return op;
 }
 

@@ -122,10 +122,12 @@ void run_reduction(Fold fold, const KernelRequest& request, CpuContext& context)
   const TensorType& x = request.in[0];
   const Offsets offsets(x.shape(),
                         reduce::reduced_axes(*request.node, request.constant(1), x.rank()));
-  dispatch_number(x.dtype, [&]<class T>() {
+  const bool truth = x.dtype == DType::kBool;  // bytes, whose highest value is 1
+  dispatch_element(x.dtype, [&]<class T>() {
     T* y = context.out<T>(0);
     for (size_t i = 0; i < offsets.kept.size(); ++i) {
-      const T value = reduced(fold, context.in<T>(0) + offsets.kept[i], offsets.removed);
+      T value = reduced(fold, context.in<T>(0) + offsets.kept[i], offsets.removed);
+      if (truth) value = std::min<T>(value, 1);
       y[i] = context.accumulate ? wrapped_sum(y[i], value) : value;
     }
   });
@@ -179,7 +181,7 @@ void add(KernelRegistry& kernels, const char* domain, const char* op, bool accum
   def.op = op;
   def.name = "reduce.ref";
   def.accumulates = accumulates;
-  def.declines = {unless_numbers()};
+  def.declines = {unless_elements()};
   def.create = simple_kernel(std::move(run));
   kernels.add(std::move(def));
 }

@@ -373,6 +373,21 @@ TEST(Activation, clip_takes_integers) {
             .must_run = {"activation.integers"}});
 }
 
+TEST(Activation, clip_takes_integers_of_any_width) {
+  const auto as = [](DType dtype, const std::vector<int64_t>& values) {
+    return ints({static_cast<int64_t>(values.size())}, values).cast(dtype);
+  };
+  for (const DType dtype : {DType::kInt8, DType::kInt16, DType::kUint8, DType::kUint16,
+                            DType::kUint32, DType::kUint64}) {
+    const Tensor low = Tensor::scalar<int64_t>(2).cast(dtype);
+    check_op({.claim = fmt::format("clip_{}", graph::dtype_name(dtype)),
+              .op = "Clip",
+              .inputs = {given(as(dtype, {1, 2, 5, 127})), constant(low)},
+              .expected = {as(dtype, {2, 2, 5, 127})},
+              .must_run = {"activation.integers"}});
+  }
+}
+
 TEST(Activation, gradients_of_gradients_match_central_differences) {
   for (const char* op :
        {"ReluGrad", "SigmoidGrad", "TanhGrad", "LeakyReluGrad", "HardSigmoidGrad", "ClipGrad"}) {

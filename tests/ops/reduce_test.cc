@@ -345,6 +345,23 @@ TEST(Reduce, reduce_c2_rejects_an_axis_named_twice) {
             std::string::npos);
 }
 
+TEST(Reduce, extremes_of_booleans_are_any_and_all) {
+  const Tensor x = bools({3, 2}, {true, true, false, true, false, false});
+  OpCase c = reduction("ReduceMax", given(x), Axes{1}, kDrop);
+  c.expected = {bools({3}, {true, true, false})};
+  check_op(c);
+  c = reduction("ReduceMin", given(x), Axes{1}, kDrop);
+  c.expected = {bools({3}, {true, false, false})};
+  check_op(c);
+  const Tensor none = bools({2, 0}, {});
+  c = reduction("ReduceMax", given(none), Axes{1}, kDrop);
+  c.expected = {bools({2}, {false, false})};
+  check_op(c);
+  c = reduction("ReduceMin", given(none), Axes{1}, kDrop);
+  c.expected = {bools({2}, {true, true})};
+  check_op(c);
+}
+
 TEST(Reduce, reduce_c3_rejects_booleans) {
   EXPECT_NE(infer_error(reduction("ReduceSum", given(bools({2}, {true, false})), Axes{0}))
                 .find("C3: input 0 is bool, expected numbers"),
