@@ -417,6 +417,22 @@ EvalResult Session::evaluate(const Batch& batch, int64_t chunk) {
   return result;
 }
 
+namespace {
+
+// The batch in the element types of the plan. An output may be an input handed on, so what is
+// converted has to live until the outputs are read.
+Batch in_types_of(const passes::Plan& plan, Batch batch) {
+  for (auto& [name, tensor] : batch.inputs) {
+    for (const passes::PlanInput& input : plan.inputs) {
+      const bool same = input.name == name || name.empty();
+      if (same && tensor.defined()) tensor = tensor.cast(input.type.dtype);
+    }
+  }
+  return batch;
+}
+
+}  // namespace
+
 std::vector<std::pair<std::string, Tensor>> Session::forward(const Batch& batch,
                                                              passes::Mode mode) {
   check_replicas_agree();
@@ -425,7 +441,8 @@ std::vector<std::pair<std::string, Tensor>> Session::forward(const Batch& batch,
   const int64_t rows = rows_of(batch);
   const char* extra = mode == passes::Mode::kTrain ? "train" : "";
   Loaded& loaded = plan_for({Kind::kForward, MicroBatch::kOnly, rows, extra, 0});
-  execute({&loaded, 0, rows}, 0, {}, batch, 0.0);
+  const Batch fed = in_types_of(*loaded.plan, batch);
+  execute({&loaded, 0, rows}, 0, {}, fed, 0.0);
   std::vector<int> all(loaded.plan->outputs.size());
   std::iota(all.begin(), all.end(), 0);
   std::vector<Tensor> values = loaded.executors[0]->outputs(all);
@@ -460,6 +477,7 @@ std::vector<std::pair<std::string, Tensor>> Session::gradients(
   for (const std::string& name : wrt) extra += "\r" + name;
   const int64_t rows = rows_of(batch);
   Loaded& loaded = plan_for({Kind::kGradient, MicroBatch::kOnly, rows, extra, 0});
+  fed = in_types_of(*loaded.plan, std::move(fed));
   execute({&loaded, 0, rows}, 0, {}, fed, 0.0);
   share_statistics(loaded);
   std::vector<std::pair<std::string, Tensor>> result;

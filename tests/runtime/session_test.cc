@@ -318,6 +318,20 @@ std::unique_ptr<Session> open_text(const std::string& text) {
                                    options_of(DType::kFloat32, 1));
 }
 
+TEST(Session, an_output_that_is_a_converted_input_keeps_its_values) {
+  auto session = open_text(R"(<ir_version: 8, opset_import: ["" : 18]>
+g (double[2,3] x, double[2,3] b) => (double[2,3] y, double[2,3] z) {
+  y = Add(x, b)
+  z = Identity(x)
+})");
+  const std::vector<double> numbers = {7, 8, 9, 10, 11, 12};
+  const Tensor x = Tensor::of<double>({2, 3}, numbers);
+  const Batch batch = {.inputs = {{"x", x}, {"b", x}}, .labels = {}};
+  EXPECT_EQ(session->forward(batch, passes::Mode::kTrain).at(1).second.to_doubles(), numbers);
+  const auto dx = session->gradients(batch, {{"y", x}}, {"x"}, passes::Mode::kTrain);
+  EXPECT_EQ(dx.at(0).second.to_doubles(), numbers);
+}
+
 TEST(Session, rows_are_those_of_the_first_input_of_the_model_that_has_any) {
   auto session = open_text(R"(<ir_version: 8, opset_import: ["" : 13]>
 g (float[] s, float[N,2] x, float[3] v) => (float[N,2] y, float[3] w) {
