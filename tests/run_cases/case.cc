@@ -6,6 +6,7 @@
 
 #include "graph/support/error.h"
 #include "graph/tensor_message.h"
+#include "tests/run_cases/node_needs.h"
 #include "tests/support/shared_data.h"
 
 namespace sardonyx::cases {
@@ -55,7 +56,7 @@ void collect(const fs::path& folder, int depth, std::vector<Case>& cases) {
     return;
   }
   if (fs::exists(folder / "model.onnx") && fs::is_directory(folder / "test_data_set_0")) {
-    cases.push_back({folder.filename().string(), "node", "node_test", folder});
+    cases.push_back({folder.filename().string(), "node", "node_test", folder, needs_of(folder)});
     return;
   }
   if (depth == 0) return;

@@ -14,8 +14,11 @@ namespace sardonyx::cases {
 struct Case {
   std::string id;
   std::string group;
-  std::string kind;  // as case.json says; "fixture"; "node_test" of the ONNX backend
+  // As case.json says; "fixture"; "node_test" of the ONNX backend, "node_gradient" of the same.
+  std::string kind;
   std::filesystem::path folder;
+  // Of a node test, what it needs: "operator:Loop", "operator:ai.onnx.ml::Scaler", "type:int4".
+  std::vector<std::string> needs = {};
   double seconds = 0;     // the case's own limits; 0: the general ones
   int64_t megabytes = 0;  // resident
 };

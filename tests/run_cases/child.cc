@@ -37,6 +37,8 @@ json to_json(const Verdict& verdict) {
           {"reason", verdict.reason},
           {"broken", verdict.broken},
           {"notes", verdict.notes},
+          {"checked", verdict.points.checked},
+          {"kinks", verdict.points.kinks},
           {"megabytes", peak_megabytes(usage)}};
 }
 
@@ -185,7 +187,8 @@ class Child {
             report.at("reason"),
             report.at("broken"),
             {},
-            report.at("notes")};
+            report.at("notes"),
+            {report.at("checked"), report.at("kinks")}};
   }
 
   const Job& job_;

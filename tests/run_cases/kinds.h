@@ -31,6 +31,7 @@ struct Task {
   const nlohmann::json& spec;
   const Variant& variant;
   std::vector<std::string> notes;  // out
+  Points points = {};              // out
 
   std::filesystem::path model() const { return folder / "model.onnx"; }
   std::filesystem::path file(const std::string& name) const { return folder / name; }
@@ -44,6 +45,7 @@ void run_inspect(Task& task);
 void run_data(Task& task);
 void run_fixture(Task& task);
 void run_node_test(Task& task);
+void run_node_gradient(Task& task);
 // Misbehaves as case.json asks: for the tests of run_cases itself.
 void run_planted(Task& task);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstring>
 #include <nlohmann/json.hpp>
 
 namespace sardonyx::cases {
@@ -27,6 +28,10 @@ std::string one_line(const std::string& text) {
     }
   }
   return line;
+}
+
+void print_counts(const std::map<std::string, int>& counts) {
+  for (const auto& [text, count] : counts) fmt::print("  {:>4}  {}\n", count, one_line(text));
 }
 
 }  // namespace
@@ -78,6 +83,32 @@ void Report::print_default_rule() const {
   }
 }
 
+void Report::print_gradients() const {
+  std::map<Status, int> tests;
+  std::map<std::string, int> reasons, operands;
+  Points points;
+  for (const Line& line : lines_) {
+    if (line.which.kind != "node_gradient") continue;
+    const Verdict& verdict = line.verdict;
+    ++tests[verdict.status];
+    if (verdict.status == Status::kSkip) ++reasons[verdict.reason];
+    for (const std::string& note : verdict.notes) {
+      if (note.starts_with(kLeftOut)) ++operands[note.substr(std::strlen(kLeftOut))];
+    }
+    points.checked += verdict.points.checked;
+    points.kinks += verdict.points.kinks;
+  }
+  if (tests.empty()) return;
+  fmt::print("\ngradients: {} checked, {} failed, {} skipped:\n",
+             tests[Status::kPass] + tests[Status::kFail], tests[Status::kFail],
+             tests[Status::kSkip]);
+  print_counts(reasons);
+  fmt::print("operands left out, through which no gradient goes:\n");
+  print_counts(operands);
+  fmt::print("{} elements compared, {} at kinks, jumps and poles left out\n", points.checked,
+             points.kinks);
+}
+
 void Report::print_json(const Counts& all) const {
   json results = json::array(), groups = json::object();
   for (const Line& line : lines_) {
@@ -115,6 +146,7 @@ int Report::finish() {
   } else {
     print_table();
     print_default_rule();
+    print_gradients();
     if (all.pending > 0) fmt::print("\n{} of the failed ones are pending.", all.pending);
     fmt::print("\n{} passed, {} failed, {} skipped\n", all.passed, all.failed, all.skipped);
   }

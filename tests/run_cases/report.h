@@ -30,6 +30,7 @@ class Report {
   };
   void print_table() const;
   void print_default_rule() const;
+  void print_gradients() const;
   void print_json(const Counts& all) const;
 
   Format format_;

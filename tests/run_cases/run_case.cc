@@ -42,7 +42,8 @@ void (*kind_of(const std::string& name))(Task&) {
   static const std::map<std::string, void (*)(Task&)> kinds = {
       {"forward", run_forward}, {"gradient", run_gradient},   {"train", run_train},
       {"error", run_error},     {"inspect", run_inspect},     {"data", run_data},
-      {"fixture", run_fixture}, {"node_test", run_node_test}, {"planted", run_planted},
+      {"fixture", run_fixture}, {"node_test", run_node_test}, {"node_gradient", run_node_gradient},
+      {"planted", run_planted},
   };
   const auto it = kinds.find(name);
   if (it == kinds.end()) throw Mismatch("run_cases knows no kind '{}'", name);
@@ -53,8 +54,8 @@ void (*kind_of(const std::string& name))(Task&) {
 
 Verdict run_case(const Case& which, const fs::path& scratch, const Variant& variant,
                  const std::function<void()>& begin) {
-  const json spec =
-      which.kind == "node_test" ? json::object() : read_json(which.folder / "case.json");
+  const bool described = fs::exists(which.folder / "case.json");
+  const json spec = described ? read_json(which.folder / "case.json") : json::object();
   fs::create_directories(scratch);
   fs::path folder = which.folder;
   const bool copies = spec.contains("prepare") || spec.contains("generate") ||
@@ -74,6 +75,9 @@ Verdict run_case(const Case& which, const fs::path& scratch, const Variant& vari
   Verdict verdict;
   try {
     kind_of(which.kind)(task);
+  } catch (const NothingToCheck& nothing) {
+    verdict.status = Status::kSkip;
+    verdict.reason = nothing.what();
   } catch (const Mismatch& mismatch) {
     verdict.status = Status::kFail;
     verdict.reason = mismatch.what();
@@ -82,6 +86,7 @@ Verdict run_case(const Case& which, const fs::path& scratch, const Variant& vari
     verdict.reason = fmt::format("refused: {}", error.what());
   }
   verdict.notes = std::move(task.notes);
+  verdict.points = task.points;
   return verdict;
 }
 

@@ -6,10 +6,14 @@
 #include <cstdio>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
+#include "graph/names.h"
 #include "graph/onnx_export.h"
 #include "models/lenet.h"
+#include "ops/core/op.h"
 #include "tests/run_cases/case.h"
+#include "tests/support/paths.h"
 #include "tests/support/shared_data.h"
 
 namespace sardonyx::cases {
@@ -155,6 +159,19 @@ TEST_F(RunCases, a_file_without_the_promised_fault_fails) {
   options.init = graph::parse_init("kaiming", 1);
   graph::write_onnx(*models::lenet(options), folder / "model.onnx");
   expect_line(run_all(), "FAIL P-1: no error at stage \"load\"");
+}
+
+TEST(Limits, no_operator_that_is_there_is_listed_as_a_limit) {
+  std::istringstream lines(
+      sardonyx::testing::read_file(sardonyx::tests::source_folder() / "tests/known_limits.txt"));
+  for (std::string line; std::getline(lines, line);) {
+    const std::string glob = line.substr(0, line.find(' '));
+    if (!glob.starts_with("operator:")) continue;
+    for (const ops::OpDef* op : ops::OpRegistry::get().all()) {
+      EXPECT_FALSE(graph::glob_match(glob, "operator:" + ops::op_label(op->domain, op->name)))
+          << line;
+    }
+  }
 }
 
 TEST(Words, each_entry_is_needed_and_one_of_a_list) {

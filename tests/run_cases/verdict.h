@@ -15,6 +15,15 @@ namespace sardonyx::cases {
 
 enum class Status : uint8_t { kPass, kFail, kSkip };
 
+// Of a gradient check: elements that were compared, and those left out because the function has a
+// kink, a jump or a pole there.
+struct Points {
+  int64_t checked = 0, kinks = 0;
+};
+
+// How a note begins about an operand that a gradient check leaves out; its reason follows.
+inline constexpr const char* kLeftOut = "left out: ";
+
 struct Verdict {
   Status status = Status::kPass;
   std::string reason = {};
@@ -23,18 +32,30 @@ struct Verdict {
   std::string pending = {};
   // Further lines: an accepted refusal, how the default rule chose.
   std::vector<std::string> notes = {};
+  Points points = {};
   double seconds = 0;
 };
 
-class Mismatch : public std::exception {
+class Outcome : public std::exception {
  public:
   template <class... Args>
-  explicit Mismatch(fmt::format_string<Args...> format, Args&&... args)
+  explicit Outcome(fmt::format_string<Args...> format, Args&&... args)
       : message_(fmt::format(format, std::forward<Args>(args)...)) {}
   const char* what() const noexcept override { return message_.c_str(); }
 
  private:
   std::string message_;
+};
+
+class Mismatch : public Outcome {
+ public:
+  using Outcome::Outcome;
+};
+
+// A node test without a gradient that could be checked, and why: the report counts equal reasons.
+class NothingToCheck : public Outcome {
+ public:
+  using Outcome::Outcome;
 };
 
 }  // namespace sardonyx::cases
