@@ -3,8 +3,10 @@
 #include <algorithm>
 
 #include "graph/support/error.h"
+#include "ops/core/gradient_flow.h"
 #include "ops/core/infer.h"
 #include "ops/core/kernel.h"
+#include "passes/node_facts.h"
 
 namespace sardonyx::passes {
 
@@ -44,10 +46,36 @@ bool all_inputs(const Node& node, Predicate&& predicate) {
 
 }  // namespace
 
+// Whoever reads such a value does so at an input without a gradient, which isn't the place of a
+// statistic, or gives nothing but such values.
+Folder::Folder(graph::Graph& graph) : graph_(graph) {
+  const auto& nodes = graph.nodes();
+  for (auto node = nodes.rbegin(); node != nodes.rend(); ++node) {
+    for (const Value* value : node->outputs()) {
+      if (value == nullptr || value->uses().empty() || graph.is_output(value)) continue;
+      const bool steers = std::ranges::all_of(value->uses(), [&](const graph::Use& use) {
+        const ops::OpDef* op = ops::OpRegistry::get().find(*use.node);
+        const ops::Port* port = op == nullptr ? nullptr : ops::port_of(*op, use.index);
+        const bool ends = port != nullptr && !port->no_gradient.empty() &&
+                          slot_of(use) == ops::ParameterSlot::kNone;
+        return ends || gives_none(*use.node);
+      });
+      if (steers) without_gradient_.insert(value->name);
+    }
+  }
+}
+
+bool Folder::gives_none(const Node& node) const {
+  return std::ranges::all_of(node.outputs(), [&](const Value* value) {
+    return value == nullptr || without_gradient_.contains(value->name);
+  });
+}
+
 bool Folder::fold_shape_arithmetic(Node& node) {
   if (!is_pure(node)) return false;
-  const bool constant = reads_only_shapes(node) || all_inputs(node, [](const Value& value) {
-                          return value.is_constant() && !may_be_parameter(value);
+  const bool steers = gives_none(node);
+  const bool constant = reads_only_shapes(node) || all_inputs(node, [&](const Value& value) {
+                          return value.is_constant() && (steers || !may_be_parameter(value));
                         });
   if (!constant || !affords(node)) return false;
   evaluate(node);

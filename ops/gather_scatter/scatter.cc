@@ -10,7 +10,8 @@
 // C3 ScatterND: updates has the shape of the tuples and of what lies behind them
 // C4 an index lies in [-n, n) of an axis of n entries (checked when it is read)
 // Gradient none: dx = dy with zeros where it was overwritten, dupdates = dy read at the indices,
-//          each place written once, as ONNX demands. add: dx = dy. Others are refused by name.
+//          each place written once, as ONNX demands. add: dx = dy. mul: dy times the product of all
+//          other factors, zeros among them or not. max, min: dy in equal shares to all that are it.
 // Batch    ScatterElements: rows when axis isn't 0 and all operands carry the batch.
 // Source   ONNX ScatterElements-18, ScatterND-18, Scatter-11 (becomes ScatterElements)
 #include "ops/core/axes.h"
@@ -75,24 +76,70 @@ void infer_scatter_nd(InferContext& c) {
 
 // --- Gradient
 
-void refuse_reduction(const Node& node) {
-  const std::string reduction = reduction_of(node);
-  if (reduction == "none" || reduction == "add") return;
-  throw Error("node {} is not differentiable: reduction '{}' has no gradient here", node.label(),
-              reduction);
+// The operator of the node, and the one that reads where it wrote, with its axis.
+class Places {
+ public:
+  Places(GradientContext& c, std::string reads)
+      : b_(c.b()), writes_(c.node().op), reads_(std::move(reads)), indices_(c.x(1)) {
+    if (c.node().has("axis")) axis_["axis"] = c.node().get_int("axis", 0);
+  }
+
+  Value* read(Value* data) { return b_.op(reads_, {data, indices_}, axis_); }
+  Value* write(Value* data, Value* updates, const std::string& reduction = "none") {
+    graph::Attributes attributes = axis_;
+    if (reduction != "none") attributes["reduction"] = reduction;
+    return b_.op(writes_, {data, indices_, updates}, attributes);
+  }
+  // 1 where they are equal, else 0.
+  Value* equal(Value* a, Value* b) {
+    return b_.op("Cast", {b_.op("Equal", {a, b})}, {{"to", static_cast<int64_t>(a->type.dtype)}});
+  }
+
+ private:
+  OpBuilder& b_;
+  std::string writes_, reads_;
+  Value* indices_;
+  graph::Attributes axis_;
+};
+
+void differentiate_product(GradientContext& c, Places places) {
+  OpBuilder& b = c.b();
+  Value *x = c.x(0), *updates = c.x(2);
+  Value* ones = b.filled_like(x, 1);
+  if (c.wants(0)) {
+    c.set(0, b.op("Mul", {c.dy(0), places.write(ones, updates, "mul")}));
+  }
+  if (!c.wants(2)) return;
+  // Zeros are counted apart: without its own factor the product isn't zero where no other is.
+  Value* none = b.filled_like(updates, 0);
+  Value* is_zero = places.equal(updates, none);
+  Value* factor = b.op("Add", {updates, is_zero});
+  Value* zeros = places.write(b.filled_like(x, 0), is_zero, "add");
+  Value* product = b.op("Mul", {x, places.write(ones, factor, "mul")});
+  Value* others = b.op("Div", {places.read(b.op("Mul", {c.dy(0), product})), factor});
+  Value* all_counted = b.op("Equal", {places.read(zeros), is_zero});
+  c.set(2, b.op("Where", {all_counted, others, none}));
+}
+
+void differentiate_extremum(GradientContext& c, Places places) {
+  OpBuilder& b = c.b();
+  Value* in_data = places.equal(c.x(0), c.y(0));
+  Value* in_updates = places.equal(c.x(2), places.read(c.y(0)));
+  Value* share = b.op("Div", {c.dy(0), places.write(in_data, in_updates, "add")});
+  if (c.wants(0)) c.set(0, b.op("Mul", {in_data, share}));
+  if (c.wants(2)) c.set(2, b.op("Mul", {in_updates, places.read(share)}));
 }
 
 // `reads`: the operator that reads where this one wrote.
 Gradient scatter_gradient(const std::string& reads) {
   return gradient([reads](GradientContext& c) {
-    refuse_reduction(c.node());
-    graph::Attributes axis;
-    if (c.node().has("axis")) axis["axis"] = c.node().get_int("axis", 0);
-    if (c.wants(2)) c.set(2, c.b().op(reads, {c.dy(0), c.x(1)}, axis));
+    Places places(c, reads);
+    const std::string reduction = reduction_of(c.node());
+    if (reduction == "mul") return differentiate_product(c, places);
+    if (reduction == "max" || reduction == "min") return differentiate_extremum(c, places);
+    if (c.wants(2)) c.set(2, places.read(c.dy(0)));
     if (!c.wants(0)) return;
-    if (reduction_of(c.node()) == "add") return c.set(0, c.dy(0));
-    Value* zeros = c.b().filled_like(c.x(2), 0);
-    c.set(0, c.b().op(c.node().op, {c.dy(0), c.x(1), zeros}, axis));
+    c.set(0, reduction == "add" ? c.dy(0) : places.write(c.dy(0), c.b().filled_like(c.x(2), 0)));
   });
 }
 

@@ -267,27 +267,39 @@ TEST(ScatterElements, was_called_scatter) {
 }
 
 TEST(ScatterElements, reduces_with_what_is_there) {
-  const auto with = [](const std::string& reduction) {
+  const auto check = [](const std::string& reduction, std::vector<double> expected,
+                        std::vector<double> dx, std::vector<double> dupdates) {
     OpCase c = scatter("ScatterElements", reduction, given(doubles({3}, {1, 2, 3})),
                        given(ints({3}, {1, 1, 2})), given(doubles({3}, {4, -5, 6})),
                        {{"reduction", reduction}});
-    if (reduction != "add") c.differentiate.emplace();
-    return c;
-  };
-  const auto check = [&](const std::string& reduction, std::vector<double> expected) {
-    OpCase c = with(reduction);
     c.expected = {doubles({3}, expected)};
+    c.dy = {doubles({3}, {1, 10, 100})};
+    c.expected_gradients = {doubles({3}, dx), Tensor(), doubles({3}, dupdates)};
     check_op(c);
   };
-  check("add", {1, 1, 9});
-  check("mul", {1, -40, 18});
-  check("max", {1, 4, 6});
-  check("min", {1, -5, 3});
-  OpCase c = with("mul");
-  c.differentiate = std::nullopt;
-  EXPECT_NE(op_faults(c).at(0).find("node mul (ScatterElements) is not differentiable: reduction "
-                                    "'mul'"),
-            std::string::npos);
+  check("add", {1, 1, 9}, {1, 10, 100}, {10, 10, 100});
+  check("mul", {1, -40, 18}, {1, -200, 600}, {-100, 80, 300});
+  check("max", {1, 4, 6}, {1, 0, 0}, {10, 0, 100});
+  check("min", {1, -5, 3}, {1, 0, 100}, {0, 10, 0});
+}
+
+TEST(ScatterElements, differentiates_products_with_zeros_and_shares_among_equal_extrema) {
+  const auto check = [](const std::string& reduction, std::vector<double> x,
+                        std::vector<double> updates, std::vector<double> dx,
+                        std::vector<double> dupdates) {
+    OpCase c = scatter("ScatterElements", reduction + " at a kink", given(doubles({2}, x)),
+                       given(ints({3}, {0, 0, 1})), given(doubles({3}, updates)),
+                       {{"reduction", reduction}});
+    c.dy = {doubles({2}, {6, 60})};
+    c.expected_gradients = {doubles({2}, dx), Tensor(), doubles({3}, dupdates)};
+    if (reduction != "mul") c.numeric = Numeric::kSkip;
+    c.zero_gradients = {0, 2};
+    check_op(c);
+  };
+  check("mul", {2, 3}, {0, 5, 0}, {0, 0}, {60, 0, 180});  // one zero, alone or not
+  check("mul", {2, 0}, {0, 0, 7}, {0, 420}, {0, 0, 0});   // two, and one in the data
+  check("max", {1, 4}, {1, 1, 4}, {2, 30}, {2, 2, 30});
+  check("min", {1, 4}, {1, 3, 4}, {3, 30}, {3, 0, 30});
 }
 
 TEST(ScatterElements, works_on_integers) {
@@ -336,6 +348,10 @@ TEST(ScatterND, overwrites_or_adds_slices) {
               given(doubles({2, 2}, {1, 2, 3, 4})), {{"reduction", std::string("add")}});
   c.expected = {doubles({4, 2}, {0, 1, 14, 17, 20, 21, 30, 31})};
   check_op(c);
+  for (const std::string reduction : {"mul", "max", "min"}) {
+    check_op(scatter("ScatterND", reduction, random({4, 2}), given(ints({3, 1}, {1, 1, -1})),
+                     random({3, 2}), {{"reduction", reduction}}));
+  }
 }
 
 TEST(ScatterND, c3_rejects_updates_of_another_shape) {
