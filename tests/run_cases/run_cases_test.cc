@@ -1,5 +1,7 @@
 // run_cases itself: planted faults are reported as what they are, and never end the run.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <onnx/onnx_pb.h>
 #include <sys/wait.h>
 
 #include <array>
@@ -10,6 +12,7 @@
 
 #include "graph/names.h"
 #include "graph/onnx_export.h"
+#include "graph/parse.h"
 #include "models/lenet.h"
 #include "ops/core/op.h"
 #include "tests/run_cases/case.h"
@@ -150,6 +153,37 @@ TEST_F(RunCases, a_wrong_expected_value_fails_and_a_right_one_passes) {
                                                : "FAIL CONV-01: gradient 'W': element ");
     std::ofstream(to / file, std::ios::binary) << good;
   }
+}
+
+// A node test of one operator y = op(x) whose operand is these floats.
+void add_node_test(const fs::path& folder, const std::string& op, const std::vector<float>& x) {
+  fs::create_directories(folder / "test_data_set_0");
+  const auto graph =
+      graph::parse(fmt::format("<ir_version: 8, opset_import: [\"\" : 17]>\ng (float[{0}] x) => "
+                               "(float[{0}] y) {{ y = {1}(x) }}",
+                               x.size(), op));
+  graph::write_onnx(*graph, folder / "model.onnx");
+  onnx::TensorProto tensor;
+  tensor.set_data_type(onnx::TensorProto::FLOAT);
+  tensor.add_dims(static_cast<int64_t>(x.size()));
+  for (const float value : x) tensor.add_float_data(value);
+  std::ofstream(folder / "test_data_set_0/input_0.pb", std::ios::binary)
+      << tensor.SerializeAsString();
+}
+
+TEST_F(RunCases, gradients_are_compared_away_from_kinks) {
+  add_node_test(folder_.path() / "test_relu", "Relu", {-1, 0, 2, 3});
+  const Outcome outcome = run_all("--gradients");
+  EXPECT_EQ(outcome.code, 0);
+  expect_line(outcome, "\ngradients: 1 checked, 0 failed, 0 skipped:\n");
+  expect_line(outcome, "\n3 elements compared, 1 at kinks, jumps and poles left out\n");
+}
+
+TEST_F(RunCases, a_node_test_is_skipped_where_its_operator_is_a_limit) {
+  add_node_test(folder_.path() / "test_random", "Bernoulli", {0.5F});
+  expect_line(run_all(), "SKIP test_random: operator:Bernoulli: random numbers");
+  add_node_test(folder_.path() / "test_unknown", "NoSuchOperator", {0.5F});
+  expect_line(run_all(), "FAIL test_unknown: refused: ");
 }
 
 TEST_F(RunCases, a_file_without_the_promised_fault_fails) {
