@@ -105,10 +105,24 @@ class LossAppender {
       for (Value* value : graph_.outputs()) require_known(value);
       for (const Value* value : graph_.outputs()) refuse_one_hot(value);
     }
+    if (fitting.empty()) refuse_other_rows();
     if (fitting.empty()) refuse_labels();
     throw Error(
         "several of the model's outputs fit the labels of loss {}; name one with --output:{}",
         options_.kind, list_outputs(graph_));
+  }
+
+  // An output that would fit if its rows were the samples.
+  void refuse_other_rows() const {
+    for (const Value* value : graph_.outputs()) {
+      if (ops::carries_batch(graph_, value) || !fits_by_shape(value)) continue;
+      if (value->type.rank() < 1 || value->type.dims[0].value != context_.options.batch) continue;
+      throw Error(
+          "output '{}' of type {} fits loss {} but for its rows, which aren't those of the batch: "
+          "somewhere in front of it stands a tensor with {} rows of its own (indices, a mask); "
+          "export the model with a dynamic batch axis",
+          value->name, value->type.str(), options_.kind, context_.options.batch);
+    }
   }
 
   [[noreturn]] void refuse_labels() const {
@@ -144,10 +158,12 @@ class LossAppender {
   }
 
   bool fits(const Value* value) const {
+    return ops::carries_batch(graph_, value) && fits_by_shape(value);
+  }
+
+  bool fits_by_shape(const Value* value) const {
     const TensorType& type = value->type;
-    if (!graph::is_floating(type.dtype) || !type.ranked || !ops::carries_batch(graph_, value)) {
-      return false;
-    }
+    if (!graph::is_floating(type.dtype) || !type.ranked) return false;
     const TensorType& labels = options_.labels;
     if (labels.dtype == graph::DType::kUndefined) return !takes_classes() || type.rank() >= 2;
     return takes_classes() ? type.rank() == labels.rank() + 1
