@@ -194,7 +194,10 @@ def main() -> None:
     if options.write:
         with open(options.results) as file:
             text = table(latest(file.readlines()))
-        pathlib.Path(options.write).write_text(text)
+        path = pathlib.Path(options.write)
+        # What others than this script measured stands behind its table, under headings.
+        _, heading, rest = path.read_text().partition("\n## ") if path.exists() else ("", "", "")
+        path.write_text(text + heading + rest)
         return
     if not options.workload or not options.peer:
         parser.error("--workload and --peer are needed, or --write")
