@@ -76,7 +76,7 @@ Init parse_init(const std::string& text, uint64_t seed) {
 }
 
 Fan fan_of(const std::vector<int64_t>& shape) {
-  CHECK(shape.size() >= 2, "a weight of shape {} needs two axes", shape_str(shape));
+  if (shape.size() < 2) return {};
   double field = 1;
   for (size_t i = 2; i < shape.size(); ++i) field *= static_cast<double>(shape[i]);
   return {static_cast<double>(shape[1]) * field, static_cast<double>(shape[0]) * field};
@@ -103,7 +103,7 @@ Tensor init_weight(const Init& init, const std::string& name, std::vector<int64_
       break;
   }
   return fill(std::move(shape),
-              [&](uint64_t i) { return stream.uniform(i, 1.0 / std::sqrt(fan.in)); });
+              [&](uint64_t i) { return stream.uniform(i, 1.0 / std::sqrt(fan.torch_in())); });
 }
 
 Tensor init_weight(const Init& init, const std::string& name, std::vector<int64_t> shape) {

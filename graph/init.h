@@ -4,7 +4,7 @@
 //   kaiming      weights N(0, 2 / fan_in), biases 0             (He et al. 2015, for ReLU)
 //   xavier       weights U(-b, b), b = sqrt(6 / (fan_in + fan_out)), biases 0   (Glorot 2010)
 //   pytorch      weights and biases U(-b, b), b = 1 / sqrt(fan_in)      (torch.nn.Linear,
-//   torch.nn.Conv2d)
+//                torch.nn.Conv2d; torch.nn.LSTM and its like: the size of the state for fan_in)
 //
 // A value depends on (seed, name of the tensor, index) only, so adding a layer changes no other.
 #pragma once
@@ -31,8 +31,11 @@ Init parse_init(const std::string& text, uint64_t seed);
 // into.
 struct Fan {
   double in = 1, out = 1;
+  double torch = 0;  // what torch.nn's own layer takes for `in`; 0: that
+  double torch_in() const { return torch != 0 ? torch : in; }
 };
-// Of a weight [out, in, ...]: in or out times the receptive field. CHECK: two axes or more.
+// Of a weight [out, in, ...]: in or out times the receptive field, as torch.nn.init counts them
+// (groups don't). 1 and 1 of less than two axes.
 Fan fan_of(const std::vector<int64_t>& shape);
 
 // float32 weight; without a fan it has the order above.

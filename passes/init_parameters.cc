@@ -2,15 +2,16 @@
 // the session made constants), with --reinit to everything that is trained and to the statistics of
 // trained normalisations.
 //
-// A weight by the kind that was asked for, over the operands that its operator sums; biases 0,
-// scales and variances 1, means 0, slopes 0.25. What fills no slot: a vector 0 where it is added
-// and 1 where it multiplies, anything else (a class token, positions) N(0, 0.02^2), or the STD of
-// normal:STD. A value depends on the seed and the name of its tensor, so that every plan has the
-// same.
+// A weight by the kind that was asked for, over the operands that its operator sums (OpDef::fan);
+// biases 0, scales and variances 1, means 0, slopes 0.25. What fills no slot: a vector 0 where it
+// is added and 1 where it multiplies, anything else (a class token, positions) N(0, 0.02^2), or the
+// STD of normal:STD. A value depends on the seed and the name of its tensor, so that every plan has
+// the same.
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
-#include "ops/core/kernel.h"
+#include "ops/core/op.h"
 #include "passes/node_facts.h"
 #include "passes/pass.h"
 #include "passes/weight_inputs.h"
@@ -35,30 +36,33 @@ Tensor filled(const std::vector<int64_t>& shape, double number) {
   return tensor;
 }
 
-// Products that are summed in one result; 0: the operator has none.
-double summed_by(const Node& node) {
-  const ops::OpDef& op = ops::OpRegistry::get().at(node);
-  if (!op.flops || node.output(0)->type.numel() == 0) return 0;
-  return op.flops(ops::KernelRequest::of(node)) /
-         (2.0 * static_cast<double>(node.output(0)->type.numel()));
-}
-
-graph::Fan fan_in_use(const Value& value, const Use& use) {
-  const std::vector<int64_t> shape = value.type.shape();
-  if (shape.size() < 2) return {1, 1};
-  const auto size = [&](size_t axis) { return static_cast<double>(shape[axis]); };
-  const bool product = slot_of({use.node, 0}) == ParameterSlot::kWeight &&
-                       slot_of({use.node, 1}) == ParameterSlot::kWeight;
-  if (product && shape.size() > 2) return {size(shape.size() - 2), size(shape.size() - 1)};
-  if (product && std::abs(summed_by(*use.node) - size(0)) < 0.5) return {size(0), size(1)};
-  return graph::fan_of(shape);
-}
-
-bool is_norm(const Node& node) {
-  const ops::OpDef& op = ops::OpRegistry::get().at(node);
-  return std::ranges::any_of(op.attributes, [](const ops::AttributeDef& attribute) {
-    return attribute.name == "epsilon";
+// Whether the operator can say what it joins: it was inferred, its parameters have known sizes.
+bool is_typed(Node& node) {
+  for (int i = 0; i < node.num_inputs(); ++i) {
+    const bool open = node.input(i) != nullptr && !node.input(i)->type.is_static();
+    if (open && slot_of({&node, i}) != ParameterSlot::kNone) return false;
+  }
+  return std::ranges::none_of(node.outputs(), [](const Value* value) {
+    return value != nullptr && value->type.dtype == graph::DType::kUndefined;
   });
+}
+
+// Nothing where the operator sums nothing, or can't say what.
+std::optional<graph::Fan> fan_of_layer(const Use& use) {
+  const ops::OpDef& op = ops::OpRegistry::get().at(*use.node);
+  if (!op.fan || !is_typed(*use.node)) return std::nullopt;
+  return op.fan(*use.node, use.index);
+}
+
+// Of the weight whose layer this bias belongs to: its own operator's, or the product's in front.
+std::optional<graph::Fan> fan_of_bias(const Value& value, const Use& use) {
+  if (use.node != nullptr) return fan_of_layer(use);
+  if (value.uses().empty()) return std::nullopt;
+  const Use& first = value.uses().front();
+  const ops::OpDef* op = ops::OpRegistry::get().find(*first.node);
+  if (op != nullptr && op->view) return fan_of_bias(*first.node->output(0), use);
+  Node* product = product_added_to(first);
+  return product == nullptr ? std::nullopt : fan_of_layer({product, 1});
 }
 
 // Statistics come as mean and variance.
@@ -67,13 +71,9 @@ bool is_second_statistic(const Use& use) {
 }
 
 Tensor bias_of(const graph::Init& init, const Value& value, const Use& use) {
-  const int64_t size = value.type.numel();
-  const bool layer = use.node != nullptr && slot_of(use) == ParameterSlot::kBias;
-  const double summed = layer ? summed_by(*use.node) : 0;
-  if (init.kind != graph::Init::Kind::kPytorch || summed < 1) {
-    return filled(value.type.shape(), 0);
-  }
-  return graph::init_bias(init, value.name, size, std::llround(summed))
+  const graph::Fan fan = fan_of_bias(value, use).value_or(graph::Fan{0});
+  if (fan.torch_in() < 1) return filled(value.type.shape(), 0);
+  return graph::init_bias(init, value.name, value.type.numel(), std::llround(fan.torch_in()))
       .reshaped(value.type.shape());
 }
 
@@ -97,11 +97,14 @@ Tensor initial(const graph::Init& init, const Value& value, const ParameterRow& 
     case ParameterSlot::kBias:
       return bias_of(init, value, use);
     case ParameterSlot::kScale:
-      return filled(value.type.shape(), is_norm(*use.node) ? 1 : kSlope);
+      return filled(value.type.shape(), 1);
+    case ParameterSlot::kSlope:
+      return filled(value.type.shape(), kSlope);
     case ParameterSlot::kStatistic:
       return filled(value.type.shape(), is_second_statistic(use) ? 1 : 0);
     case ParameterSlot::kWeight:
-      return graph::init_weight(init, value.name, value.type.shape(), fan_in_use(value, use));
+      return graph::init_weight(init, value.name, value.type.shape(),
+                                fan_of_layer(use).value_or(graph::fan_of(value.type.shape())));
     case ParameterSlot::kNone:
       break;
   }

@@ -227,18 +227,7 @@ class Marker {
   // A weight, bias or scale input, or the bias of a single-output head.
   static bool fills_parameter_slot(const Value& value) {
     return std::ranges::any_of(value.uses(), [](const graph::Use& use) {
-      return slot_of(use) != ops::ParameterSlot::kNone || adds_to_product(use);
-    });
-  }
-
-  // The Add right behind a product.
-  static bool adds_to_product(const graph::Use& use) {
-    const ops::OpDef* self = ops::OpRegistry::get().find(*use.node);
-    if (self == nullptr || !self->adds) return false;
-    return std::ranges::any_of(use.node->inputs(), [&](const Value* other) {
-      if (other == nullptr || other == use.node->input(use.index)) return false;
-      return other->producer != nullptr &&
-             slot_of({other->producer, 1}) == ops::ParameterSlot::kWeight;
+      return slot_of(use) != ops::ParameterSlot::kNone || product_added_to(use) != nullptr;
     });
   }
 
@@ -249,7 +238,7 @@ class Marker {
     const ops::OpDef* op = ops::OpRegistry::get().find(*use.node);
     if (op != nullptr && op->view && use.index == 0) return part_of(*use.node->output(0));
     const ops::ParameterSlot slot = slot_of(use);
-    const bool bias = slot == ops::ParameterSlot::kBias || adds_to_product(use);
+    const bool bias = slot == ops::ParameterSlot::kBias || product_added_to(use) != nullptr;
     return {bias, slot != ops::ParameterSlot::kNone && takes_scale(*use.node)};
   }
 

@@ -14,11 +14,26 @@ ParameterSlot slot_of(const graph::Use& use) {
   return op != nullptr && op->parameter_slot ? op->parameter_slot(use.index) : ParameterSlot::kNone;
 }
 
+bool is_scale(ParameterSlot slot) {
+  return slot == ParameterSlot::kScale || slot == ParameterSlot::kSlope;
+}
+
 bool takes_scale(Node& node) {
   for (int i = 0; i < node.num_inputs(); ++i) {
-    if (slot_of({&node, i}) == ParameterSlot::kScale) return true;
+    if (is_scale(slot_of({&node, i}))) return true;
   }
   return false;
+}
+
+Node* product_added_to(const graph::Use& use) {
+  const ops::OpDef* op = ops::OpRegistry::get().find(*use.node);
+  if (op == nullptr || !op->adds) return nullptr;
+  for (const Value* other : use.node->inputs()) {
+    if (other == nullptr || other == use.node->input(use.index)) continue;
+    Node* producer = other->producer;
+    if (producer != nullptr && slot_of({producer, 1}) == ParameterSlot::kWeight) return producer;
+  }
+  return nullptr;
 }
 
 const Value* viewed(const Value* value) {

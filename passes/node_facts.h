@@ -10,8 +10,12 @@ namespace sardonyx::passes {
 
 // What the operator takes from this input; kNone for an unknown operator too.
 ops::ParameterSlot slot_of(const graph::Use& use);
-// Whether it has a scale among its inputs: a normalisation, or a slope.
+// kScale or kSlope.
+bool is_scale(ops::ParameterSlot slot);
+// Whether it has a scale or a slope among its inputs: a normalisation, or a trained activation.
 bool takes_scale(graph::Node& node);
+// The node that makes the product to which this use adds; null: it adds to none.
+graph::Node* product_added_to(const graph::Use& use);
 
 // The value whose memory this one shows, through all views of it.
 const graph::Value* viewed(const graph::Value* value);

@@ -62,7 +62,7 @@ class Splitter {
     bool merged = false;
     for (const graph::Use& use : uses) {
       const ParameterSlot slot = slot_of(use);
-      merged |= slot == ParameterSlot::kStatistic || slot == ParameterSlot::kScale ||
+      merged |= slot == ParameterSlot::kStatistic || is_scale(slot) ||
                 (slot == ParameterSlot::kBias && takes_scale(*use.node));
       if (slot == ParameterSlot::kStatistic) read_directly(use, value);
     }

@@ -218,6 +218,7 @@ OpDef forward(std::string name, std::string doc, std::vector<int> since, Gradien
   op.infer = infer_floating;
   op.gradient = std::move(rule);
   op.batch = rows;
+  op.axes = AxisUse::kElementwise;
   op.cheap = true;
   op.narrow = Narrow::kFollows;
   op.cells_read = [](const Node&, const std::vector<int64_t>& needed) { return needed; };

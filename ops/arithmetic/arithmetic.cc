@@ -186,6 +186,7 @@ OpDef standard(const Entry& entry, std::vector<Port> inputs) {
   op.infer = entry.infer;
   op.gradient = gradient(entry.rule);
   op.batch = broadcast_role;
+  op.axes = AxisUse::kElementwise;
   return op;
 }
 

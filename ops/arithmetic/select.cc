@@ -101,6 +101,7 @@ OpDef definition(std::string name, std::string doc, std::vector<Port> inputs,
   op.infer = infer;
   op.gradient = std::move(rule);
   op.batch = broadcast_role;
+  op.axes = AxisUse::kElementwise;
   op.narrow = Narrow::kFollows;
   return op;
 }
@@ -137,7 +138,7 @@ void register_select(OpRegistry& ops) {
                        Writer::kRules}};
   prelu.normalize = normalize_prelu;
   prelu.parameter_slot = [](int slot) {
-    return slot == 1 ? ParameterSlot::kScale : ParameterSlot::kNone;
+    return slot == 1 ? ParameterSlot::kSlope : ParameterSlot::kNone;
   };
   OpDef prelu_grad =
       backward("PReluGrad", "dy where x > 0, else slope dy.", {{"x"}, {"slope"}, {"dy"}},

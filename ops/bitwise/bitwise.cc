@@ -41,6 +41,7 @@ OpDef definition(const char* name, const char* doc, std::vector<int> since,
   OpDef op = standard_op(name, doc, std::move(since), std::move(inputs), {{"C"}}, infer);
   op.gradient = zero_gradient("integer result");
   op.batch = broadcast_role;
+  op.axes = AxisUse::kElementwise;
   return op;
 }
 

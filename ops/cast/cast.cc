@@ -111,6 +111,7 @@ void register_cast(OpRegistry& ops) {
   cast.dtype_attributes = {"to"};
   cast.normalize = normalize_cast;
   cast.batch = rows;
+  cast.axes = AxisUse::kElementwise;
   ops.add(std::move(cast));
 
   OpDef bits = definition("BitCast", "The same bytes as elements of another type.", {26});
@@ -119,11 +120,12 @@ void register_cast(OpRegistry& ops) {
   bits.infer = infer_bit_cast;
   bits.gradient = not_differentiable("the result is the bits of the numbers");
   bits.batch = rows;
+  bits.axes = AxisUse::kElementwise;
   ops.add(std::move(bits));
 
   OpDef like = definition("CastLike", "The same numbers in the type of another tensor.",
                           {15, 19, 21, 23, 24, 25});
-  like.inputs.push_back({"target_type", Presence::kRequired, "only its type is read"});
+  like.inputs.push_back({"target_type", Presence::kRequired, "only its type is read", true});
   like.infer = infer_cast_like;
   like.batch = [](const Node& node, int) {
     return carries_batch(node, node.input(0)) ? BatchRole::kRows : BatchRole::kCouples;

@@ -99,6 +99,7 @@ void register_causal_conv(OpRegistry& ops) {
            : slot == kBias ? ParameterSlot::kBias
                            : ParameterSlot::kNone;
   };
+  op.fan = fan_of_kernel;
   compose(op, write_causal_conv);
   ops.add(std::move(op));
 }

@@ -76,6 +76,7 @@ OpDef definition(const char* name, const char* doc, std::vector<int> since,
   OpDef op = standard_op(name, doc, std::move(since), std::move(inputs), {{"Y"}}, infer);
   op.gradient = zero_gradient("boolean result");
   op.batch = broadcast_role;
+  op.axes = AxisUse::kElementwise;
   return op;
 }
 

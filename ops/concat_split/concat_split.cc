@@ -219,6 +219,7 @@ void register_concat_split(OpRegistry& ops) {
   concat.infer = infer_concat;
   concat.gradient = gradient(concat_gradient);
   concat.batch = parts_role;
+  concat.axes = AxisUse::kAxis;
   concat.narrow = Narrow::kFollows;
   ops.add(std::move(concat));
 

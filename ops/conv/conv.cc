@@ -325,6 +325,7 @@ OpDef conv_op() {
   op.batch = [](const Node& node, int) { return rows_unless(node, 1); };
   op.flops = flops_of<ConvGeometry::forward>;
   op.parameter_slot = conv_slot;
+  op.fan = fan_of_kernel;
   op.skips_unneeded = true;
   op.narrow = Narrow::kProducts;
   return op;

@@ -179,6 +179,7 @@ OpDef conv_transpose_op() {
     return g.flops(g.needed);
   };
   op.parameter_slot = conv_slot;
+  op.fan = fan_of_kernel;  // [in, out, ...], which torch.nn counts like this, too
   op.narrow = Narrow::kProducts;
   return op;
 }

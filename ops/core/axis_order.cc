@@ -2,28 +2,15 @@
 
 #include <algorithm>
 #include <numeric>
-#include <string_view>
 
 #include "graph/support/error.h"
+#include "ops/core/broadcast.h"
 #include "ops/core/infer.h"
 #include "ops/core/op_builder.h"
 
 namespace sardonyx::ops {
 
 namespace {
-
-// Names between spaces.
-constexpr std::string_view kElementwise =
-    " Abs Add And Cast Ceil Celu Clip Div Elu Equal Erf Exp Floor Gelu Greater GreaterOrEqual "
-    "HardSigmoid HardSwish Identity IsInf IsNaN LeakyRelu Less LessOrEqual Log Max Mean Min Mish "
-    "Mod Mul Neg Not Or PRelu Pow Reciprocal Relu Round Selu Shrink Sigmoid Sign Softplus Softsign "
-    "Sqrt Sub Sum SwiGLU Swish Tanh ThresholdedRelu Where Xor ";
-// Nothing that adds: sums would be added up in another order, and round differently.
-constexpr std::string_view kReduction = " ReduceMax ReduceMin ";
-
-bool is_among(std::string_view names, const std::string& name) {
-  return names.find(" " + name + " ") != std::string_view::npos;
-}
 
 // Those of a reduction, by the axes of its operand as it is now.
 std::vector<int64_t> reduced(const Node& node) {
@@ -96,11 +83,8 @@ Permutation followed_by(const Permutation& a, const Permutation& b) {
 }
 
 AxisUse axis_use(const Node& node) {
-  if (!node.domain.empty()) return AxisUse::kNone;
-  if (is_among(kElementwise, node.op)) return AxisUse::kElementwise;
-  if (is_among(kReduction, node.op)) return AxisUse::kReduction;
-  if (node.op == "Concat") return AxisUse::kAxis;
-  return node.op == "Pad" ? AxisUse::kPads : AxisUse::kNone;
+  const OpDef* op = OpRegistry::get().find(node);
+  return op == nullptr || node.has(kLegacyAxis) ? AxisUse::kNone : op->axes;
 }
 
 bool commutes(const Node& node) {

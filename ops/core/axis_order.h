@@ -1,5 +1,5 @@
-// Which operators commute with a permutation of axes, and how: what cancel_transposes knows about
-// operators. A table beside OpDef, so that a pass compares no operator names.
+// How operators commute with a permutation of axes, by OpDef::axes: what cancel_transposes knows
+// about operators.
 #pragma once
 
 #include <optional>
@@ -18,14 +18,7 @@ bool is_identity(const Permutation& perm);
 // y = b(a(x)) as one permutation of x.
 Permutation followed_by(const Permutation& a, const Permutation& b);
 
-// f(Transpose(x)) = Transpose(f'(x)), where f' is f with other attributes or constants.
-enum class AxisUse : uint8_t {
-  kNone,         // there is no such f'
-  kElementwise,  // f' is f; all operands have the axes, short ones are broadcast
-  kAxis,         // the attribute "axis" names one of them; all operands have the axes
-  kReduction,    // input 1 lists them; input 0 has the axes
-  kPads,         // input 1 lists two numbers for each of them; input 0 has the axes
-};
+// OpDef::axes; kNone of an unknown operator, and where an operand stands as opset 6 says.
 AxisUse axis_use(const Node& node);
 
 // Makes f' of a node other than kNone whose data operands are still transposed by `perm`, and

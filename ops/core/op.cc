@@ -18,6 +18,10 @@ BatchRole rows_of_all(const Node& node, int) {
   return BatchRole::kRows;
 }
 
+graph::Fan fan_of_kernel(const Node& node, int) {
+  return graph::fan_of(node.input(1)->type.shape());
+}
+
 bool carries_batch(const graph::Graph& graph, const Value* value) {
   return value != nullptr && !graph.batch_symbol.empty() && value->type.ranked &&
          !value->type.dims.empty() && value->type.dims[0].symbol == graph.batch_symbol;

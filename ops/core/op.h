@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "graph/graph.h"
+#include "graph/init.h"
 
 namespace sardonyx::ops {
 
@@ -32,6 +33,8 @@ struct Port {
   Presence presence = Presence::kRequired;
   // Non-empty: no gradient flows through this input, and why ("integer indices", "shape", ...).
   std::string no_gradient = {};
+  // Nothing of this input is read but its element type.
+  bool type_only = false;
 };
 
 // Who says an attribute: the user's file, or only normalisation, gradient rules and passes.
@@ -81,7 +84,19 @@ enum class BatchRole : uint8_t {
 };
 
 // What a parameter in an input slot is to its operator.
-enum class ParameterSlot : uint8_t { kNone, kWeight, kBias, kScale, kStatistic };
+// kScale: of a normalisation; kSlope: of an activation.
+enum class ParameterSlot : uint8_t { kNone, kWeight, kBias, kScale, kSlope, kStatistic };
+
+// How an operator treats the order of axes: f(Transpose(x)) = Transpose(f'(x)), where f' is f with
+// other attributes or constants (ops/core/axis_order.h).
+enum class AxisUse : uint8_t {
+  kNone,         // there is no such f'
+  kElementwise,  // f' is f; all operands have the axes, short ones are broadcast
+  kAxis,         // the attribute "axis" names one of them; all operands have the axes
+  kReduction,    // input 1 lists them; input 0 has the axes. Nothing that adds: sums would be
+                 // added up in another order, and round differently
+  kPads,         // input 1 lists two numbers for each of them; input 0 has the axes
+};
 
 // An operator that closes a classifier by turning scores into (log-)probabilities.
 enum class ClassOutput : uint8_t { kNone, kProbabilities, kLogProbabilities };
@@ -141,6 +156,14 @@ struct OpDef {
   // What a parameter at input `slot` would be; null: kNone. Fills "trainable one-element floats",
   // "state by slot".
   std::function<ParameterSlot(int slot)> parameter_slot;
+  // What the weight at input `slot`, or the layer whose bias is there, joins. Asked of nodes whose
+  // types are inferred and whose parameters have static ones. Null: nothing is summed.
+  std::function<graph::Fan(const Node&, int slot)> fan;
+  AxisUse axes = AxisUse::kNone;
+  // Whether slice i of the outputs along the rows depends on slice i of the inputs only; `axes`:
+  // for each input the axis along which its rows stand, -1 where it has none. Null: `axes` above
+  // and `batch` say so (ops/core/rows_apart.h).
+  std::function<bool(const Node&, const std::vector<int>& axes)> keeps_rows_apart;
   // Leading cells per spatial axis of input 0 that are read when only the leading `needed` cells of
   // output 0 are; null: all of them.
   std::function<std::vector<int64_t>(const Node&, const std::vector<int64_t>& needed)> cells_read;
@@ -208,6 +231,8 @@ BatchRole sums(const Node& node, int slot);
 // kRows when every input has the rows of the batch or (no axes, axis 0 of size one) none of its
 // own; else kCouples.
 BatchRole rows_of_all(const Node& node, int slot);
+// Ready-made rule for `OpDef::fan`: of a kernel [out, in, ...] at input 1.
+graph::Fan fan_of_kernel(const Node& node, int slot);
 // True when axis 0 of the value is the graph's batch axis.
 bool carries_batch(const graph::Graph& graph, const Value* value);
 bool carries_batch(const Node& node, const Value* value);

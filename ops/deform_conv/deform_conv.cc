@@ -248,6 +248,7 @@ OpDef deform_conv_op() {
            : slot == 3 ? ParameterSlot::kBias
                        : ParameterSlot::kNone;
   };
+  op.fan = fan_of_kernel;
   compose(op, write_deform_conv);
   return op;
 }

@@ -77,6 +77,27 @@ void infer_einsum(InferContext& c) {
 
 // --- Definition
 
+// Of an operand's axes those that are summed, and those that it alone brings to the result.
+graph::Fan einsum_fan(const Node& node, int slot) {
+  std::vector<int> ranks;
+  for (const Value* value : node.inputs()) ranks.push_back(value->type.rank());
+  const Equation equation = read_equation(node.get_string("equation", ""), ranks);
+  const auto terms_with = [&](Label label) {
+    return std::ranges::count_if(
+        equation.inputs, [label](const Labels& term) { return std::ranges::count(term, label); });
+  };
+  const Labels& own = equation.inputs[slot];
+  graph::Fan fan;
+  for (size_t axis = 0; axis < own.size(); ++axis) {
+    if (std::find(own.begin(), own.begin() + axis, own[axis]) != own.begin() + axis) continue;
+    const auto size = static_cast<double>(node.input(slot)->type.dims[axis].value);
+    const bool summed = std::ranges::count(equation.output, own[axis]) == 0;
+    if (summed) fan.in *= size;
+    if (!summed && terms_with(own[axis]) == 1) fan.out *= size;
+  }
+  return fan;
+}
+
 OpDef einsum_op() {
   OpDef op;
   op.name = "Einsum";
@@ -87,6 +108,7 @@ OpDef einsum_op() {
   op.attributes = {{"equation", "string, required: \"ij,jk->ik\""}};
   op.infer = infer_einsum;
   op.parameter_slot = [](int) { return ParameterSlot::kWeight; };
+  op.fan = einsum_fan;
   compose(op, write_einsum);
   return op;
 }

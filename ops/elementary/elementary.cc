@@ -123,6 +123,7 @@ OpDef forward(const Function& function) {
   op.gradient = function.slope != nullptr ? gradient(function_gradient)
                                           : zero_gradient("the function is made of steps");
   op.batch = rows;
+  op.axes = AxisUse::kElementwise;
   op.cells_read = [](const Node&, const std::vector<int64_t>& needed) { return needed; };
   return op;
 }

@@ -226,10 +226,12 @@ void register_gather_scatter(OpRegistry& ops) {
   gather.parameter_slot = [](int slot) {
     return slot == 0 ? ParameterSlot::kWeight : ParameterSlot::kNone;
   };
+  gather.fan = [](const Node& node, int) { return graph::fan_of(node.input(0)->type.shape()); };
   OpDef gather_grad = grad_of(gather);
   gather_grad.infer = infer_gather_grad;
   gather_grad.batch = gather_grad_role;
   gather_grad.parameter_slot = nullptr;
+  gather_grad.fan = nullptr;
   ops.add(std::move(gather));
   ops.add(std::move(gather_grad));
 

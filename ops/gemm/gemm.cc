@@ -29,6 +29,7 @@ namespace sardonyx::ops {
 
 namespace {
 
+using gemm::product_fan;
 using gemm::Trans;
 using gemm::trans_of;
 
@@ -148,6 +149,12 @@ void gemm_gradient(GradientContext& g) {
 
 // --- Definition
 
+// Of the bias: that of b, the weight of nearly all layers.
+graph::Fan gemm_fan(const Node& node, int slot) {
+  return slot == 0 ? product_fan(node, 0, trans_of(node, "transA") == Trans::kNo)
+                   : product_fan(node, 1, trans_of(node, "transB") == Trans::kYes);
+}
+
 BatchRole gemm_batch(const Node& node, int) {
   const bool a = carries_batch(node, node.input(0)), b = carries_batch(node, node.input(1));
   const Value* c = node.get_float("beta", 1) != 0 ? node.input(2) : nullptr;
@@ -185,6 +192,7 @@ OpDef gemm_op() {
   op.parameter_slot = [](int slot) {
     return slot == 2 ? ParameterSlot::kBias : ParameterSlot::kWeight;
   };
+  op.fan = gemm_fan;
   op.narrow = Narrow::kProducts;
   op.flops = [](const KernelRequest& request) {
     const gemm::Product product = gemm::GemmShape::of(request).product;

@@ -125,6 +125,18 @@ void matmul_gradient(GradientContext& g) {
 
 // --- Definition
 
+graph::Fan matmul_fan(const Node& node, int slot) {
+  return slot == 0 ? product_fan(node, 0, trans_of(node, "trans_a") == Trans::kNo)
+                   : product_fan(node, 1, trans_of(node, "trans_b") == Trans::kYes);
+}
+
+// Neither the columns of the left operand nor the rows of the right one, over which it adds up.
+bool product_keeps_apart(const Node& node, const std::vector<int>& axes) {
+  if (node.get_int("trans_a", 0) != 0 || node.get_int("trans_b", 0) != 0) return false;
+  const int a_rank = node.input(0)->type.rank(), b_rank = node.input(1)->type.rank();
+  return axes[0] != a_rank - 1 && (axes[1] < 0 || axes[1] != std::max(b_rank - 2, 0));
+}
+
 // What axis 0 of an operand is in the product.
 enum class FirstAxis : uint8_t { kInner, kOuter, kLeading };
 
@@ -162,6 +174,13 @@ BatchRole matmul_batch(const Node& node, int) {
 
 }  // namespace
 
+graph::Fan product_fan(const Node& node, int slot, bool summed_last) {
+  const std::vector<int64_t> shape = node.input(slot)->type.shape();
+  const auto size = [&](size_t from_end) { return static_cast<double>(shape.end()[-from_end]); };
+  if (shape.size() < 2) return {shape.empty() ? 1 : size(1), 1};
+  return summed_last ? graph::Fan{size(1), size(2)} : graph::Fan{size(2), size(1)};
+}
+
 OpDef matmul_op() {
   OpDef op;
   op.name = "MatMul";
@@ -177,7 +196,9 @@ OpDef matmul_op() {
   op.infer = infer_matmul;
   op.gradient = gradient(matmul_gradient);
   op.batch = matmul_batch;
+  op.keeps_rows_apart = product_keeps_apart;
   op.parameter_slot = [](int) { return ParameterSlot::kWeight; };
+  op.fan = matmul_fan;
   op.narrow = Narrow::kProducts;
   op.flops = [](const KernelRequest& request) {
     const double k = static_cast<double>(MatMulShape::of(request).product.k);

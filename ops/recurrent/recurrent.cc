@@ -36,6 +36,7 @@
 #include "ops/core/infer.h"
 #include "ops/core/normalize.h"
 #include "ops/core/one_type.h"
+#include "ops/core/rows_apart.h"
 
 namespace sardonyx::ops {
 
@@ -231,6 +232,20 @@ ParameterSlot recurrent_slot(int slot) {
   }
 }
 
+// torch.nn.LSTM and its like take the size of the state for all of a layer. p is the diagonal of a
+// matrix like r, and begins as small.
+graph::Fan recurrent_fan(const Node& node, int slot) {
+  const std::vector<int64_t> w = node.input(recurrent::kW)->type.shape();
+  const auto hidden = static_cast<double>(node.input(recurrent::kR)->type.shape()[2]);
+  return {slot == recurrent::kW ? static_cast<double>(w[2]) : hidden, static_cast<double>(w[1]),
+          hidden};
+}
+
+// The batch stands behind the steps, or (layout 1) in front of them.
+bool recurrent_keeps_apart(const Node& node, const std::vector<int>& axes) {
+  return rows_stand_along(node.get_int("layout", 0) == 0 ? 1 : 0, axes);
+}
+
 double flops_of(const KernelRequest& request, int x, int r, double products) {
   const auto s =
       recurrent::Recurrence::of(*request.node, request.in_shape(x), request.in_shape(r)[2]);
@@ -261,6 +276,8 @@ OpDef forward_op(const char* name, const char* doc, std::vector<int> since) {
   op.infer = infer_forward;
   op.gradient = gradient(recurrent_gradient);
   op.parameter_slot = recurrent_slot;
+  op.fan = recurrent_fan;
+  op.keeps_rows_apart = recurrent_keeps_apart;
   op.value_check = {recurrent::kLengths, check_values};
   op.flops = [](const KernelRequest& request) {
     return flops_of(request, recurrent::kX, recurrent::kR, 2);

@@ -210,6 +210,7 @@ OpDef reduction(std::string name, std::string doc, std::vector<int> since, Gradi
   op.batch = other_role;
   // One rounding of what is summed in double. Sums themselves may be losses.
   if (op.name == "ReduceMean" || is_extremum(op.name)) op.narrow = Narrow::kFollows;
+  if (is_extremum(op.name)) op.axes = AxisUse::kReduction;
   return op;
 }
 

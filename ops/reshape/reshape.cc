@@ -215,6 +215,7 @@ void register_reshape(OpRegistry& ops) {
   OpDef identity = view("Identity", "Its input.", {1, 13, 14, 16, 19, 21, 23, 24, 25},
                         gradient(identity_gradient));
   identity.infer = infer_identity;
+  identity.axes = AxisUse::kElementwise;
   ops.add(std::move(identity));
 }
 

@@ -314,6 +314,7 @@ void register_pad(OpRegistry& ops) {
   pad.attributes = {{"mode", "string, default constant: constant, reflect, edge or wrap"}};
   pad.normalize = normalize_pad;
   pad.infer = infer_pad;
+  pad.axes = AxisUse::kPads;
   pad.gradient = gradient(pad_gradient);
   ops.add(std::move(pad));
 

@@ -96,6 +96,37 @@ TEST(Completeness, every_operator_has_a_gradient_or_says_why_not) {
             "");
 }
 
+TEST(Completeness, an_operator_with_weights_says_what_they_join_and_no_other_does) {
+  EXPECT_EQ(operators([](const OpDef& op) {
+              bool weights = false;
+              for (int i = 0; op.parameter_slot && i < std::ssize(op.inputs); ++i) {
+                weights |= op.parameter_slot(i) == ops::ParameterSlot::kWeight;
+              }
+              return weights != (op.fan != nullptr);
+            }),
+            "");
+}
+
+TEST(Completeness, an_operator_has_what_it_says_about_the_order_of_axes) {
+  EXPECT_EQ(operators([](const OpDef& op) {
+              const bool has_axis =
+                  std::ranges::any_of(op.attributes, [](const ops::AttributeDef& attribute) {
+                    return attribute.name == "axis" || attribute.name == "axes";
+                  });
+              switch (op.axes) {
+                case ops::AxisUse::kNone:
+                  return false;
+                case ops::AxisUse::kElementwise:
+                  return has_axis || op.outputs.size() != 1;
+                case ops::AxisUse::kAxis:
+                  return !has_axis;
+                default:
+                  return has_axis || op.inputs.size() < 2;
+              }
+            }),
+            "");
+}
+
 TEST(Completeness, a_view_has_no_kernel_and_all_others_have_a_reference) {
   EXPECT_EQ(operators([](const OpDef& op) {
               const auto kernels = KernelRegistry::get().find(op.domain, op.name);

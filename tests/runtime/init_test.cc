@@ -89,6 +89,12 @@ double variance(const Tensor& tensor) {
   return sum / static_cast<double>(tensor.numel());
 }
 
+double largest(const Tensor& tensor) {
+  double most = 0;
+  for (int64_t i = 0; i < tensor.numel(); ++i) most = std::max(most, std::abs(tensor.as_double(i)));
+  return most;
+}
+
 void expect_all(const Tensor& tensor, double value) {
   for (int64_t i = 0; i < tensor.numel(); ++i) ASSERT_EQ(tensor.as_double(i), value) << i;
 }
@@ -129,7 +135,78 @@ TEST(Init, pytorch_gives_biases_the_bound_of_their_layer) {
   auto states = initial_states("pytorch", 7);
   EXPECT_NEAR(variance(states["conv_w"]), 1.0 / (3 * 144), 0.03 / (3 * 144));
   EXPECT_NEAR(variance(states["conv_b"]), 1.0 / (3 * 144), 0.4 / (3 * 144));
+  EXPECT_NEAR(variance(states["proj_b"]), 1.0 / (3 * 64), 0.3 / (3 * 64));  // added to a product
+  EXPECT_NEAR(variance(states["head_b"]), 1.0 / (3 * 64), 0.9 / (3 * 64));
+  EXPECT_LE(largest(states["proj_b"]), 1.0 / 8);
   expect_all(states["shift"], 0);
+  expect_all(states["slope"], 0.25);
+}
+
+// 20 inputs, a state of 32, a product over both axes of 8 x 32 with 48 results, one slope.
+std::string layers_that_declare() {
+  return graph::to_onnx_bytes(*graph::parse(R"(
+    <ir_version: 8, opset_import: ["" : 17]>
+    g (float[N,8,20] x, float[2,128,20] w, float[2,128,32] r, float[2,256] b, float[2,96] p,
+       float[2,8,32,48] mix, float[48,24,3] up, float[24] up_b, float[1] slope)
+    => (float[N,24] y) <float[1] one = {1}> {
+      steps = Transpose<perm = [1, 0, 2]>(x)
+      h, last, cell = LSTM<hidden_size = 32, direction = "bidirectional">(steps, w, r, b, "", "", "", p)
+      m = Einsum<equation = "tdnh,dthk->nk">(h, mix)
+      s = PRelu(m, slope)
+      axis = Constant<value_ints = [2]>()
+      u = Unsqueeze(s, axis)
+      v = ConvTranspose(u, up, up_b)
+      y = ReduceMean<axes = [2], keepdims = 0>(v)
+    })"));
+}
+
+std::map<std::string, Tensor> declared_states(const std::string& kind) {
+  Session session(graph::Model::from_bytes(layers_that_declare()), options_of(kind, 7));
+  session.prepare_training({{{4}}});
+  std::map<std::string, Tensor> states;
+  for (const char* name : {"w", "r", "b", "p", "mix", "up", "up_b", "slope"}) {
+    states[name] = session.state(name);
+  }
+  return states;
+}
+
+// A uniform tensor: its largest number is close to its bound.
+void expect_bound(const Tensor& tensor, double bound) {
+  EXPECT_LE(largest(tensor), bound * (1 + 1e-6));
+  EXPECT_GT(largest(tensor), bound * (tensor.numel() > 100 ? 0.97 : 0.7));
+}
+
+TEST(Init, a_recurrent_layer_joins_its_inputs_and_its_state) {
+  auto states = declared_states("kaiming");
+  EXPECT_NEAR(variance(states["w"]), 2.0 / 20, 0.1 * 2 / 20);
+  EXPECT_NEAR(variance(states["r"]), 2.0 / 32, 0.1 * 2 / 32);
+  EXPECT_NEAR(variance(states["p"]), 2.0 / 32, 0.4 * 2 / 32);
+  expect_all(states["b"], 0);
+  expect_all(states["slope"], 0.25);
+  states = declared_states("xavier");
+  expect_bound(states["w"], std::sqrt(6.0 / (20 + 128)));
+  expect_bound(states["r"], std::sqrt(6.0 / (32 + 128)));
+}
+
+TEST(Init, pytorch_takes_the_size_of_the_state_for_all_of_a_recurrent_layer) {
+  auto states = declared_states("pytorch");
+  for (const char* name : {"w", "r", "b", "p"}) {
+    SCOPED_TRACE(name);
+    expect_bound(states.at(name), 1 / std::sqrt(32.0));
+  }
+}
+
+TEST(Init, an_operand_of_einsum_joins_what_the_equation_sums) {
+  EXPECT_NEAR(variance(declared_states("kaiming")["mix"]), 2.0 / (2 * 8 * 32),
+              0.06 * 2 / (2 * 8 * 32));
+  expect_bound(declared_states("xavier")["mix"], std::sqrt(6.0 / (2 * 8 * 32 + 48)));
+  expect_bound(declared_states("pytorch")["mix"], 1 / std::sqrt(2.0 * 8 * 32));
+}
+
+TEST(Init, a_transposed_convolution_and_its_bias_count_as_in_pytorch) {
+  auto states = declared_states("pytorch");
+  expect_bound(states["up"], 1 / std::sqrt(24.0 * 3));
+  expect_bound(states["up_b"], 1 / std::sqrt(24.0 * 3));
 }
 
 TEST(Init, the_same_seed_gives_the_same_bits_and_another_others) {
