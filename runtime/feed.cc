@@ -334,6 +334,9 @@ FedData open_data(Session& session, const Feed& feed, const Flags& flags, int64_
   for (const Companion& other : any->companions()) {
     shapes.emplace(other.input, other.data->info().sample.shape);
   }
+  if (!feed.labels_input.empty() && !feed.labels.is_static()) {
+    shapes.emplace(feed.labels_input, any->info().label.shape);
+  }
   session.describe_data(std::move(shapes), labels);
   for (const std::string& note : any->info().notes) support::notice("{}", note);
   const Examination found = session.examine(rows, mode);

@@ -13,6 +13,7 @@
 #include "passes/pipelines.h"
 #include "passes/weight_inputs.h"
 #include "runtime/finite.h"
+#include "runtime/open_sizes.h"
 #include "runtime/text.h"
 #include "runtime/usage.h"
 
@@ -38,6 +39,15 @@ void refuse_training_graph(const graph::Model& model) {
         "gradients and update in it; it can't be trained or run: give the model itself",
         support::escaped(model.path().string()), support::in_quotes(entry.value()));
   }
+}
+
+// What else is wrong comes first: it may be why sizes are open.
+void require_sizes(const graph::Graph& imported, const passes::PassContext& context) {
+  const std::string open = open_sizes(imported, context.options);
+  if (open.empty()) return;
+  passes::PassContext own = context;
+  passes::run_pipeline(*imported.clone(), own, passes::preparation_pipeline());
+  throw Error(open);
 }
 
 }  // namespace
@@ -188,6 +198,7 @@ std::unique_ptr<Session::Loaded> Session::make_plan(const PlanKey& key, passes::
 
 std::unique_ptr<Session::Loaded> Session::plan_once(const PlanKey& key, passes::PassContext context,
                                                     passes::StateTable& states) {
+  require_sizes(*imported_.graph, context);
   auto loaded = std::make_unique<Loaded>();
   loaded->context = std::move(context);
   if (tuner_ != nullptr) tuner_->begin_plan();

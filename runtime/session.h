@@ -147,6 +147,8 @@ class Session {
   // any plan.
   void describe_data(std::map<std::string, std::vector<int64_t>> sample_shapes,
                      graph::TensorType labels);
+  // The same for the first input alone, without data.
+  void describe_sample(const std::vector<int64_t>& sizes);
   // The preparation for `rows` rows; an Error of a pass is part of the result.
   Examination examine(int64_t rows, passes::Mode mode = passes::Mode::kTrain);
   // The table of `check`: every float tensor with its role and reason. Runs the preparation for
@@ -218,7 +220,8 @@ class Session {
   std::unique_ptr<graph::Graph> evaluation_graph(int64_t rows);
   const passes::Plan& training_plan(int64_t rows);
   // The same plan for reports: it takes no memory on the device, adds no states to the session and
-  // decides nothing for later plans.
+  // decides nothing for later plans. Throws Error, as every plan does, where an input's sizes are
+  // known from neither the file nor what described the data.
   std::unique_ptr<passes::Plan> draft_plan(int64_t rows);
   // Of the plans so far, on one replica: their states together, and the largest of everything else.
   passes::MemoryReport memory() const;

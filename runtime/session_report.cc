@@ -19,6 +19,10 @@ void Session::describe_data(std::map<std::string, std::vector<int64_t>> sample_s
   options_.pipeline.loss.labels = std::move(labels);
 }
 
+void Session::describe_sample(const std::vector<int64_t>& sizes) {
+  if (!data_inputs().empty()) describe_data({{data_inputs()[0]->name, sizes}}, {});
+}
+
 // nll of anything else trains too, towards minus infinity.
 void Session::check_log_probabilities(const graph::Value& scores) {
   const graph::Node* node = scores.producer;

@@ -12,6 +12,7 @@
 #include "graph/support/text.h"
 #include "passes/weight_inputs.h"
 #include "runtime/feed.h"
+#include "runtime/open_sizes.h"
 #include "runtime/single_rows.h"
 #include "runtime/text.h"
 #include "tools/check_advice.h"
@@ -36,7 +37,6 @@ struct CheckFlags {
 using SessionPtr = std::unique_ptr<runtime::Session>;
 
 constexpr int64_t kMostSearchedNodes = 5000;  // a plan of more takes seconds
-constexpr int64_t kExampleSize = 20;
 
 SessionPtr open_session(const runtime::Flags& flags) {
   return runtime::Session::open(flags.model, runtime::session_options(flags));
@@ -131,7 +131,8 @@ void refuse_size(CheckReport& report, const std::string& problem) {
   if (!report.too_large) throw Error(problem);
 }
 
-void add_memory(runtime::Session& session, const runtime::Flags& flags, CheckReport& report) {
+void add_memory(runtime::Session& session, const CheckFlags& check, CheckReport& report) {
+  const runtime::Flags& flags = check.shared;
   report.memory = plan_memory(session, flags, report);
   report.notices = session.notices();  // the search's would speak of its own batches
   MemoryFacts& memory = *report.memory;
@@ -147,47 +148,18 @@ void add_memory(runtime::Session& session, const runtime::Flags& flags, CheckRep
   runtime::Flags bounded = flags;
   bounded.set_batch = report.set_batch;
   try {
-    memory.planned = open_session(bounded)->draft_plan(report.rows)->memory;
+    const SessionPtr limited = open_session(bounded);
+    if (!check.sample.empty()) limited->describe_sample(check.sample);
+    memory.planned = limited->draft_plan(report.rows)->memory;
   } catch (const Error& error) {
     refuse_size(report, error.what());
   }
 }
 
-// "3x224x224"
-std::vector<int64_t> sizes(const std::string& text) {
-  std::vector<int64_t> sizes;
-  for (const std::string& part : runtime::split(text, 'x')) {
-    sizes.push_back(whole_number("--input", part, 1, kMostCount));
-  }
-  return sizes;
-}
-
-bool has_open_sizes(const graph::TensorType& type) {
-  return !type.ranked || std::any_of(type.dims.begin() + std::min(1, type.rank()), type.dims.end(),
-                                     [](const graph::Dim& dim) { return !dim.known(); });
-}
-
-// "3x224x224", of as many axes as the input has.
-std::string sizes_example(const graph::TensorType& type) {
-  if (!type.ranked || type.rank() == 4) return "3x224x224";
-  std::string text;
-  for (int axis = 1; axis < type.rank(); ++axis) {
-    text += fmt::format("{}{}", axis > 1 ? "x" : "",
-                        type.dims[axis].known() ? type.dims[axis].value : kExampleSize);
-  }
-  return text;
-}
-
 // What is behind any other problem of a model whose input has open sizes.
 std::string explain_open_sizes(const runtime::Session& session, const std::string& problem) {
-  for (const graph::Value* input : session.data_inputs()) {
-    if (!has_open_sizes(input->type)) continue;
-    return fmt::format(
-        "input '{}' has type {}: not all sizes of a sample are in the file, and without them the "
-        "rest isn't known; give them, as --input {} (train takes them from the data)",
-        input->name, input->type.str(), sizes_example(input->type));
-  }
-  return problem;
+  const std::string open = runtime::open_sizes(session.imported(), session.options().pipeline);
+  return open.empty() ? problem : open;
 }
 
 // A file without weights may be fine with new ones.
@@ -227,8 +199,8 @@ CheckReport examine(const CheckFlags& check) {
     if (SessionPtr any = try_set_batch(unbounded, report)) session = std::move(any);
   }
   describe_graph(session->imported(), report);
-  if (!check.sample.empty() && !session->data_inputs().empty()) {
-    session->describe_data({{session->data_inputs()[0]->name, check.sample}}, {});
+  if (!check.sample.empty()) {
+    session->describe_sample(check.sample);
     report.sample_shape = check.sample;
   }
   const FoldedBatchNorm folded = folded_batch_norm(session->model().skeleton());
@@ -258,7 +230,7 @@ CheckReport examine(const CheckFlags& check) {
   if (report.problem.empty()) report.problem = refused_by_save(*session, *found.graph);
   if (report.problem.empty()) {
     try {
-      add_memory(*session, flags, report);
+      add_memory(*session, check, report);
     } catch (const Error& error) {
       report.problem = error.what();
     }
@@ -301,10 +273,7 @@ Action setup_check(CLI::App& app) {
   auto flags = std::make_shared<CheckFlags>();
   add_model_argument(app, flags->shared);
   app.add_flag("--all", flags->all, "every tensor with its reason, and all lists in full");
-  app.add_option_function<std::string>(
-         "--input", [flags](const std::string& text) { flags->sample = sizes(text); },
-         "sizes of one sample, as 3x224x224, where the file leaves them open")
-      ->type_name("SIZES");
+  add_sample_flag(app, flags->sample);
   add_json_flag(app, flags->shared);
   add_graph_flags(app, flags->shared);
   add_example(app, "sardonyx check resnet.onnx --batch 32");

@@ -34,6 +34,7 @@ struct InspectFlags {
   runtime::Flags shared;
   std::string format, file, diff;  // format "": text
   std::optional<int64_t> max_elements;
+  std::vector<int64_t> sample;  // sizes of one sample; empty: as the file says
   bool json = false, training = false, summary = false;
   std::vector<const CLI::Option*> of_training;  // those that say how a training graph is made
 
@@ -81,6 +82,7 @@ Planned make_plan(const InspectFlags& flags, passes::Instruments instruments = {
   options.instruments = std::move(instruments);
   Planned planned{runtime::Session::open(flags.shared.model, std::move(options)), nullptr};
   runtime::Session& session = *planned.session;
+  if (!flags.sample.empty()) session.describe_sample(flags.sample);
   auto setup = runtime::batch_setup(flags.shared, runtime::baked_rows(session));
   runtime::join_singles(session, {setup.batch}, setup.cut);
   planned.plan = session.draft_plan(runtime::largest_micro_batch(setup));
@@ -221,6 +223,7 @@ Action setup_inspect(CLI::App& app) {
             "larger constants print as {...}; -1: all print (default 16)");
   add_tune_flag(app, flags->shared);
   const size_t own = app.get_options().size();
+  add_sample_flag(app, flags->sample);
   add_graph_flags(app, flags->shared);
   const std::vector<CLI::Option*> options = app.get_options();
   flags->of_training.assign(options.begin() + static_cast<ptrdiff_t>(own), options.end());

@@ -323,6 +323,27 @@ void add_json_flag(CLI::App& app, Flags& flags) {
   app.add_flag("--json", flags.json, "JSON on stdout, nothing else");
 }
 
+namespace {
+
+// "3x224x224"
+std::vector<int64_t> sample_sizes(const std::string& text) {
+  std::vector<int64_t> sizes;
+  for (const std::string& part : runtime::split(text, 'x')) {
+    sizes.push_back(whole_number("--input", part, 1, kMostCount));
+  }
+  return sizes;
+}
+
+}  // namespace
+
+CLI::Option* add_sample_flag(CLI::App& app, std::vector<int64_t>& sizes) {
+  return app
+      .add_option_function<std::string>(
+          "--input", [&sizes](const std::string& text) { sizes = sample_sizes(text); },
+          "sizes of one sample, as 3x224x224, where the file leaves them open")
+      ->type_name("SIZES");
+}
+
 void add_experiment_flags(CLI::App& app, Flags& flags) {
   add_list(app, "--skip-pass", flags.skip_passes,
            "leave an optional pass out, to see what it is for", "Experiments");

@@ -234,10 +234,13 @@ TEST_F(CheckCli, open_sizes_are_named_as_the_cause_and_can_be_given) {
   const Outcome open = run("check open.onnx");
   EXPECT_EQ(open.code, 1);
   EXPECT_TRUE(has(open.out,
-                  "input 'x' has type float[N,C,H,W]: not all sizes of a sample are in the "
-                  "file, and without them the rest isn't known; give them, as --input"))
+                  "input 'x' has type float[N,C,H,W]: it can't be planned until the size of axis 1 "
+                  "(C), axis 2 (H), axis 3 (W) is known; give the sizes of one sample, as --input "
+                  "3x224x224 (train takes them from the data)"))
       << open.out;
+  EXPECT_EQ(json("open.onnx")["problem"].get<std::string>().find("input 'x' has type"), 0u);
   EXPECT_EQ(run("check open.onnx --input 1x8x8").code, 0);
+  EXPECT_EQ(run("check open.onnx --input 1x8x8 --memory-budget 64M").code, 0);
   EXPECT_EQ(run("check open.onnx --input 1xNx8").code, 2);
   put("unknown.onnx",
       R"(g (float x) => (float y) <float[4,3] v = {1, 0, 0, 0, 1, 0, 0, 0, 1, 1, 1, 1}> {
@@ -252,7 +255,9 @@ TEST_F(CheckCli, open_sizes_are_named_as_the_cause_and_can_be_given) {
   store(program_.file("unknown.onnx"), model.SerializeAsString());
   const Outcome unknown = run("check unknown.onnx");
   EXPECT_EQ(unknown.code, 1);
-  EXPECT_TRUE(has(unknown.out, "input 'x' has type float: not all sizes of a sample"))
+  EXPECT_TRUE(
+      has(unknown.out,
+          "input 'x' has type float: it can't be planned until the size of all its axes is known"))
       << unknown.out;
 }
 

@@ -279,6 +279,41 @@ TEST_F(CliErrors, a_baked_batch_is_explained) {
          "error: --set-batch: node Add -> y can't be shown to take another number of rows");
 }
 
+TEST_F(CliErrors, sizes_that_neither_file_nor_flag_says_are_asked_for) {
+  graph::write_onnx(*graph::parse(R"(<ir_version: 8, opset_import: ["" : 13]>
+      g (float[N,3,H,W] x) => (float[N,2] y) <float[2,3,1,1] w = {1, 2, 3, 4, 5, 6}> {
+        c = Conv(x, w)
+        p = GlobalAveragePool(c)
+        y = Flatten(p)
+      })"),
+                    program_.file("open.onnx"));
+  expect("inspect open.onnx --training", 1,
+         "error: input 'x' has type float[N,3,H,W]: it can't be planned until the size of axis 2 "
+         "(H), axis 3 (W) is known; give the sizes of one sample, as --input 3x224x224");
+  expect("inspect open.onnx --training --json", 1, "error: input 'x' has type float[N,3,H,W]");
+  EXPECT_EQ(run("inspect open.onnx --training --summary --input 3x8x8").code, 0);
+  EXPECT_EQ(run("inspect open.onnx").code, 0);
+  EXPECT_EQ(run("opt open.onnx --passes bind_batch,infer_shapes").code, 0);
+  expect("inspect open.onnx --training --input 4x8x8", 1, "error: ");
+}
+
+TEST_F(CliErrors, a_weight_of_unknown_size_has_no_values_to_begin_with) {
+  graph::write_onnx(*graph::parse(R"(<ir_version: 8, opset_import: ["" : 13]>
+      g (float[N,3,8,8] x, float[2,3,k,k] w, float[2] b, float[2,4] f) => (float[N,4] y) {
+        c = Conv<pads = [1, 1, 1, 1]>(x, w, b)
+        p = GlobalAveragePool(c)
+        r = Flatten(p)
+        y = MatMul(r, f)
+      })"),
+                    program_.file("sizes.onnx"));
+  for (const char* flags : {"", " --init kaiming", " --init pytorch --set-batch"}) {
+    const Outcome outcome = run("check sizes.onnx" + std::string(flags));
+    EXPECT_EQ(outcome.code, 1) << outcome.err;
+    EXPECT_TRUE(has(outcome.out, "'w'")) << outcome.out;
+  }
+  EXPECT_EQ(run("inspect sizes.onnx --training --init kaiming").code, 1);
+}
+
 TEST_F(CliErrors, a_file_without_weights_is_told_apart_and_filled) {
   const auto model = graph::parse(R"(<ir_version: 8, opset_import: ["" : 13]>
       g (float[N,6] x, float[6,4] w, float[4] b) => (float[N,4] y) { y = Gemm(x, w, b) })");
