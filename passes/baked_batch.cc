@@ -10,6 +10,7 @@
 
 #include "graph/names.h"
 #include "graph/support/text.h"
+#include "ops/core/gradient_flow.h"
 #include "ops/core/infer.h"
 #include "ops/core/rows_apart.h"
 #include "passes/fold.h"
@@ -155,6 +156,25 @@ class Finder {
     return it == places_.end() ? nullptr : &it->second;
   }
 
+  // An operand as far as its numbers are read: null where nothing is but its type.
+  static const Value* read(const Node& node, int slot) {
+    const ops::Port* port = ops::port_of(ops::OpRegistry::get().at(node), slot);
+    return port != nullptr && port->type_only ? nullptr : node.input(slot);
+  }
+
+  static std::vector<const Value*> reads(const Node& node) {
+    std::vector<const Value*> values;
+    for (int slot = 0; slot < node.num_inputs(); ++slot) values.push_back(read(node, slot));
+    return values;
+  }
+
+  // For each operand the axis of the batch; -1: it has none.
+  std::vector<int> batch_axes(const Node& node) const {
+    std::vector<int> axes;
+    for (const Value* value : reads(node)) axes.push_back(place(value) ? place(value)->axis : -1);
+    return axes;
+  }
+
   // --- does a node follow?
 
   // Where the batch is in a value, by its two types. "": it follows.
@@ -215,14 +235,11 @@ class Finder {
   // Of a node that moves or changes elements, in a file of one row: what its operands have merged
   // with the batch, or could have taken for it, must stay apart.
   std::string keep_apart(Node& node) const {
-    std::vector<int> axes;
     const Value* doubtful = nullptr;
-    for (const Value* value : node.inputs()) {
-      const Place* from = place(value);
-      axes.push_back(from == nullptr ? -1 : from->axis);
-      if (from != nullptr && is_doubtful(*from)) doubtful = value;
+    for (const Value* value : reads(node)) {
+      if (place(value) != nullptr && is_doubtful(*place(value))) doubtful = value;
     }
-    if (doubtful == nullptr || ops::keeps_rows_apart(node, axes)) return "";
+    if (doubtful == nullptr || ops::keeps_rows_apart(node, batch_axes(node))) return "";
     const Place& from = *place(doubtful);
     return fmt::format(
         "it may mix what stands along axis {} of {}, where {}, so that samples would meet (rule "
@@ -239,9 +256,7 @@ class Finder {
   // The batch is lost in a sum that is the loss.
   bool sums_the_loss(Node& node, int slot) const {
     if (loss_.empty() || node.output(slot)->name != loss_) return false;
-    std::vector<int> axes;
-    for (const Value* value : node.inputs()) axes.push_back(place(value) ? place(value)->axis : -1);
-    return ops::role_in_front(node, axes, slot) == ops::BatchRole::kSum;
+    return ops::role_in_front(node, batch_axes(node), slot) == ops::BatchRole::kSum;
   }
 
   using Places = std::vector<std::optional<Place>>;  // by output
@@ -254,7 +269,7 @@ class Finder {
     }
     places.assign(static_cast<size_t>(node.num_outputs()), {});
     const auto has_batch = [&](const Value* value) { return place(value) != nullptr; };
-    const bool fed = std::ranges::any_of(node.inputs(), has_batch);
+    const bool fed = std::ranges::any_of(reads(node), has_batch);
     const ops::OpDef& op = ops::OpRegistry::get().at(node);
     const bool view = keeps_elements(node);
     for (int i = 0; i < node.num_outputs(); ++i) {
@@ -297,7 +312,7 @@ class Finder {
   // Of a node that moves whole axes.
   std::string inherit(const Node& node, Place& to) const {
     const Value* first = nullptr;
-    for (const Value* value : node.inputs()) {
+    for (const Value* value : reads(node)) {
       const Place* from = place(value);
       if (from == nullptr) continue;
       to.doubtful |= from->doubtful;
@@ -333,7 +348,7 @@ class Finder {
   std::vector<Change> changes(const Node& node) const {
     std::vector<Change> result;
     for (int slot = 0; slot < node.num_inputs(); ++slot) {
-      const Value* value = node.input(slot);
+      const Value* value = read(node, slot);
       if (value == nullptr || place(value) != nullptr || unknown_.contains(value)) continue;
       if (lists_numbers(*value)) {
         const std::vector<int64_t> numbers = value->data.to_ints();
@@ -455,7 +470,7 @@ class Finder {
   bool keeps_axis(const Node& node, const Places& places) const {
     if (keeps_elements(node)) return true;
     bool fed = false, same = false;
-    for (const Value* value : node.inputs()) {
+    for (const Value* value : reads(node)) {
       const Place* from = place(value);
       if (from == nullptr) continue;
       fed = true;

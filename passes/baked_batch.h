@@ -20,6 +20,7 @@
 //    only if it can't mix what stands along that axis; so the result is the file's for each row,
 //    whatever was chosen. With more rows, and without a choice, the file itself mixes what it
 //    mixes.
+//    An operand of which only the type is read has no rows in all of this.
 // R5 The batch stays. A float result that loses it may be an output only: a number behind it may be
 //    the count of rows. If it is the loss, it is no sum, since a factor in front may be 1 / B.
 #pragma once

@@ -78,8 +78,9 @@ class Marker {
       const ops::OpDef* op = ops::OpRegistry::get().find(node);
       if (op == nullptr || !op->preprocessing) continue;
       bool from_input = false, others_constant = true;
-      for (const Value* value : node.inputs()) {
-        if (value == nullptr) continue;
+      for (int i = 0; i < node.num_inputs(); ++i) {
+        const Value* value = node.input(i);
+        if (value == nullptr || ops::port_of(*op, i)->type_only) continue;
         const bool data = preprocessed_.contains(value);
         from_input |= data;
         others_constant &= data || value->is_constant();
