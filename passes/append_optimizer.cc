@@ -236,6 +236,7 @@ class OptimizerAppender {
 
 bool append_optimizer(Graph& graph, PassContext& context) {
   if (!ends_step(context.options.micro_batch)) return false;
+  if (!context.grad_scale.empty()) throw Error("the graph has its updates already");
   OptimizerAppender(graph, context).run();
   return true;
 }

@@ -4,6 +4,7 @@
 
 #include "graph/names.h"
 #include "graph/support/error.h"
+#include "ops/core/gradient.h"
 #include "ops/core/gradient_flow.h"
 #include "ops/core/reverse_walk.h"
 
@@ -94,7 +95,14 @@ class Differentiator final : public ops::ReverseWalk {
     }
   }
 
-  void begin_rule(const Node& node) override { b().set_forward_node(node.label()); }
+  void begin_rule(const Node& node) override {
+    for (const auto* values : {&node.inputs(), &node.outputs()}) {
+      for (const Value* value : *values) {
+        if (value != nullptr) ops::GradientContext::shape(value);
+      }
+    }
+    b().set_forward_node(node.label());
+  }
 
   // A value that the rule made is named after what it is the gradient of; one that is passed
   // through keeps its name.

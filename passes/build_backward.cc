@@ -8,6 +8,7 @@
 
 #include "graph/names.h"
 #include "graph/support/error.h"
+#include "ops/core/gradient.h"
 #include "ops/core/op_builder.h"
 #include "passes/backward.h"
 #include "passes/pass.h"
@@ -86,7 +87,8 @@ void build_for_gradients(Graph& graph, PassContext& context) {
     ops::OpBuilder b(graph);
     const std::string name = "d" + value->name;
     if (gradient == nullptr) {
-      gradient = b.constant(graph::Tensor(value->type.dtype, value->type.shape()), name);
+      const std::vector<int64_t> shape = ops::GradientContext::shape(value);
+      gradient = b.constant(graph::Tensor(value->type.dtype, shape), name);
     } else if (gradient->name != name && graph.find(name) == nullptr &&
                gradient->kind == graph::ValueKind::kResult && !graph.is_output(gradient)) {
       graph.rename(gradient, name);

@@ -134,7 +134,14 @@ class Finder {
 
   double operations_of(const Node& node) const {
     const ops::OpDef& op = op_of(node);
-    return op.flops ? op.flops(request_for(graph_, node, 0)) : 0.0;
+    return op.flops && has_sizes(node) ? op.flops(request_for(graph_, node, 0)) : 0.0;
+  }
+
+  static bool has_sizes(const Node& node) {
+    const auto open = [](const Value* value) {
+      return value != nullptr && !value->type.is_static();
+    };
+    return std::ranges::none_of(node.inputs(), open) && std::ranges::none_of(node.outputs(), open);
   }
 
   // Over memory.

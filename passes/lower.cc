@@ -131,6 +131,9 @@ void run_named(Lowering& lowering, PassContext& context, StateTable& states,
   Pipeline passes;
   for (auto name = names.begin(); name != first_stage; ++name) passes.push_back({*name, ""});
   run_pipeline(*lowering.graph, context, passes, instruments);
+  if (count > 0) {
+    require_before(stages[0].name, {"infer_shapes"}, {context.done.begin(), context.done.end()});
+  }
   for (size_t i = 0; i < count; ++i) run_stage(stages[i], lowering, context, states, dump);
 }
 

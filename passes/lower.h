@@ -69,7 +69,7 @@ using LoweringDump = std::function<void(std::string_view stage, const Lowering&)
 std::unique_ptr<Plan> lower(std::unique_ptr<graph::Graph> graph, const PassContext& context,
                             StateTable& states, const LoweringDump& dump = {});
 // Passes and, behind them, stages by name. Throws Error when stages don't stand last and in their
-// order, from the first on.
+// order, from the first on, or without the passes on whose work they build.
 void run_named(Lowering& lowering, PassContext& context, StateTable& states,
                const std::vector<std::string>& names, const Instruments& instruments = {},
                const LoweringDump& dump = {});

@@ -55,6 +55,7 @@ class Marker {
       if (value->origin.kind != graph::Origin::Kind::kNone && !is_folded(*value)) mark(value);
     }
     if (context_.options.mode == Mode::kTrain && !context_.loss_sum.empty()) {
+      check_wishes();
       refuse_none();
       refuse_other_types();
       hint_at_copies();
@@ -302,6 +303,10 @@ class Marker {
     }
     const auto check = [&](const std::vector<std::string>& globs, const char* flag) {
       for (const std::string& glob : globs) {
+        const Value* value = graph_.find(glob);
+        if (value != nullptr && std::ranges::find(names, glob) == names.end()) {
+          throw Error("{} '{}': that is {}, no tensor of the model", flag, glob, kind_of(*value));
+        }
         require_match(flag, glob, names, "tensor of the model");
       }
     };
@@ -310,16 +315,63 @@ class Marker {
     if (options_.exactly) check(*options_.exactly, "trainable tensor");
   }
 
+  static std::string kind_of(const Value& value) {
+    if (value.producer != nullptr) return "what node " + value.producer->label() + " computes";
+    return value.kind == graph::ValueKind::kInput ? "an input" : "computed before the first step";
+  }
+
+  // A glob that finds something else beside what it is for (conv1.* and a statistic) is no mistake;
+  // one that finds nothing else is.
+  void check_wishes() {
+    for (const std::string& glob : options_.train) {
+      const auto missed = missed_by(
+          glob, [](const ParameterRow& row) { return row.role == Role::kTrainable || row.frozen; });
+      if (missed.empty()) continue;
+      std::string table;
+      for (size_t i = 0; i < std::min(missed.size(), kShownRows); ++i)
+        table += row_text(*missed[i]);
+      throw Error("--train '{}' finds nothing that can be trained:{}{}", glob, table,
+                  and_more(missed.size()));
+    }
+    for (const std::string& glob : options_.freeze) {
+      const auto missed = missed_by(glob, [](const ParameterRow& row) { return row.frozen; });
+      if (missed.empty()) continue;
+      context_.notice(fmt::format(
+          "--freeze '{}' freezes nothing: '{}'{} isn't trained anyway ({})", glob, missed[0]->name,
+          missed.size() == 1 ? "" : fmt::format(", like {} more,", missed.size() - 1),
+          missed[0]->reason));
+    }
+  }
+
+  // What the glob matches; nothing where that has a tensor for which `meant` holds.
+  template <class Meant>
+  std::vector<const ParameterRow*> missed_by(const std::string& glob, Meant&& meant) const {
+    std::vector<const ParameterRow*> missed;
+    for (const ParameterRow& row : context_.parameters) {
+      if (!matches({glob}, *graph_.find(row.name))) continue;
+      if (meant(row)) return {};
+      missed.push_back(&row);
+    }
+    return missed;
+  }
+
+  static std::string row_text(const ParameterRow& row) {
+    return fmt::format("\n  {}  {}: {}", row.name, row.type.str(), row.reason);
+  }
+
+  static std::string and_more(size_t rows) {
+    return rows > kShownRows ? fmt::format("\n  ... and {} more", rows - kShownRows) : "";
+  }
+
   void refuse_none() const {
     std::string table;
     size_t rows = 0;
     for (const ParameterRow& row : context_.parameters) {
       if (row.role == Role::kTrainable) return;
       if (!graph::is_floating(row.type.dtype) || ++rows > kShownRows) continue;
-      table += fmt::format("\n  {}  {}: {}", row.name, row.type.str(), row.reason);
+      table += row_text(row);
     }
-    if (rows > kShownRows) table += fmt::format("\n  ... and {} more", rows - kShownRows);
-    table += inputs_without_values();
+    table += and_more(rows) + inputs_without_values();
     if (table.empty()) table = "\n  (the model holds no float tensors at all)";
     throw Error("nothing to train: no trainable parameter among the model's float tensors:{}",
                 table);

@@ -85,8 +85,9 @@ struct PassContext {
   Tuner* tuner = nullptr;                                   // null: the static table decides
   const std::vector<graph::Function>* functions = nullptr;  // bodies of model-local functions
 
-  std::vector<std::string> notices;  // one line each, for the user
-  std::vector<std::string> remarks;  // likewise, for who looks at the plan: what passes saved
+  std::vector<std::string_view> done;  // passes that have run on the graph: by the manager
+  std::vector<std::string> notices;    // one line each, for the user
+  std::vector<std::string> remarks;    // likewise, for who looks at the plan: what passes saved
   // By the passes up to fold_constants; an error only where something wanted needs them.
   std::vector<UnsupportedNode> unsupported;
   // Label of an If, the branch that it takes: by infer_shapes.
@@ -143,6 +144,7 @@ struct Pass {
   PassFunction run = nullptr;
   std::string_view doc;  // what it ensures
   Need need = Need::kNeeded;
+  std::vector<std::string_view> before = {};  // passes on whose work it builds
 };
 
 // All passes of passes.def, in its order. nullptr when the name is unknown.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <set>
 
 #include <fmt/ranges.h>
 
@@ -13,8 +14,8 @@
 
 namespace sardonyx::passes {
 
-#define PASS(name, doc) bool name(graph::Graph& graph, PassContext& context);
-#define OPTIONAL_PASS(name, doc) PASS(name, doc)
+#define PASS(name, ...) bool name(graph::Graph& graph, PassContext& context);
+#define OPTIONAL_PASS(name, ...) PASS(name, __VA_ARGS__)
 #include "passes/passes.def"
 #undef OPTIONAL_PASS
 #undef PASS
@@ -27,8 +28,8 @@ std::vector<std::string*> PassContext::sums() {
 
 const std::vector<Pass>& all_passes() {
   static const std::vector<Pass> passes = {
-#define PASS(name, doc) {#name, name, doc, Need::kNeeded},
-#define OPTIONAL_PASS(name, doc) {#name, name, doc, Need::kOptional},
+#define PASS(name, doc, ...) {#name, name, doc, Need::kNeeded, {__VA_ARGS__}},
+#define OPTIONAL_PASS(name, doc, ...) {#name, name, doc, Need::kOptional, {__VA_ARGS__}},
 #include "passes/passes.def"
 #undef OPTIONAL_PASS
 #undef PASS
@@ -77,7 +78,41 @@ bool with_pass(const Pass& pass, const PassContext& context, Body&& body) {
   }
 }
 
+void collect_before(const Pass& pass, std::set<std::string_view>& names) {
+  for (const std::string_view name : pass.before) {
+    if (names.insert(name).second) collect_before(pass_or_throw(name), names);
+  }
+}
+
+// All passes come behind those on whose work they build.
+void check_order(const Pipeline& pipeline, const PassContext& context) {
+  std::set<std::string_view> done(context.done.begin(), context.done.end());
+  for (const PipelineEntry& entry : pipeline) {
+    const Pass& pass = pass_or_throw(entry.pass);
+    require_before(pass.name, passes_before(pass), done);
+    done.insert(pass.name);
+  }
+}
+
 }  // namespace
+
+std::vector<std::string_view> passes_before(const Pass& pass) {
+  std::set<std::string_view> names;
+  collect_before(pass, names);
+  std::vector<std::string_view> sorted;
+  for (const Pass& each : all_passes()) {
+    if (names.contains(each.name)) sorted.push_back(each.name);
+  }
+  return sorted;
+}
+
+void require_before(std::string_view name, std::vector<std::string_view> needed,
+                    const std::set<std::string_view>& done) {
+  std::erase_if(needed, [&](std::string_view pass) { return done.contains(pass); });
+  if (needed.empty()) return;
+  throw Error("'{}' can't stand there: it works on what {} leave{}; give --passes {},{}", name,
+              fmt::join(needed, ", "), needed.size() == 1 ? "s" : "", fmt::join(needed, ","), name);
+}
 
 void check_skips(const std::vector<std::string>& skip) {
   for (const std::string& name : skip) {
@@ -94,6 +129,7 @@ void check_skips(const std::vector<std::string>& skip) {
 void run_pipeline(graph::Graph& graph, PassContext& context, const Pipeline& pipeline,
                   const Instruments& instruments) {
   check_skips(context.options.skip);
+  check_order(pipeline, context);
   int done = 0;
   for (const PipelineEntry& entry : pipeline) {
     if (instruments.stop_after >= 0 && done >= instruments.stop_after) return;
@@ -107,6 +143,7 @@ void run_pipeline(graph::Graph& graph, PassContext& context, const Pipeline& pip
       return result;
     };
     const bool changed = with_pass(pass, context, run);
+    context.done.push_back(pass.name);
     const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
     if (instruments.timings != nullptr) {
       instruments.timings->push_back({pass.name, took.count(), changed});

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -35,8 +36,15 @@ struct Instruments {
 // is left.
 void check_skips(const std::vector<std::string>& skip);
 
+// Those on whose work `pass` builds, directly or not, in the order of passes.def.
+std::vector<std::string_view> passes_before(const Pass& pass);
+// Throws Error, with what to give, unless all that `name` needs is done.
+void require_before(std::string_view name, std::vector<std::string_view> needed,
+                    const std::set<std::string_view>& done);
+
 // Internal errors, and with SARDONYX_LOG=debug all, gain "while running pass NAME". Throws Error
-// for an unknown pass, with near names, and where options.skip names one that is needed.
+// for an unknown pass, with near names, where options.skip names one that is needed, and where one
+// stands in front of what it builds on.
 void run_pipeline(graph::Graph& graph, PassContext& context, const Pipeline& pipeline,
                   const Instruments& instruments = {});
 

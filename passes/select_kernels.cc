@@ -5,6 +5,7 @@
 #include <map>
 #include <tuple>
 
+#include "graph/support/text.h"
 #include "passes/lower.h"
 #include "passes/requests.h"
 
@@ -88,6 +89,20 @@ Choice choose(const Node& node, ops::Device device, const std::vector<ops::Kerne
   }
   if (choice.refusals.empty()) choice.refusals = "\n    no kernel is registered for this device";
   return choice;
+}
+
+// Kernels are chosen by sizes.
+void require_sizes(const Node& node) {
+  const auto require = [&](const graph::Value* value, const char* what) {
+    if (value == nullptr || value->type.is_static()) return;
+    throw Error(
+        "node {}: its {} {} has type {}, and no kernel can be chosen until all its sizes are "
+        "known; "
+        "bind_batch and infer_shapes find those that the file has",
+        node.label(), what, support::in_quotes(value->name), value->type.str());
+  };
+  for (const graph::Value* value : node.inputs()) require(value, "input");
+  for (const graph::Value* value : node.outputs()) require(value, "output");
 }
 
 // Nodes of a CUDA device that run on the CPU, and what is copied for them, by operator.
@@ -193,6 +208,7 @@ void select_kernels(Lowering& lowering, const PassContext& context) {
   for (const RegionSpec& region : lowering.regions) {
     for (const Node* node : region.nodes) {
       if (ops::OpRegistry::get().at(*node).view) continue;
+      require_sizes(*node);
       const auto request = [&](int64_t rows) {
         return on_target(request_for(graph, *node, rows), context);
       };

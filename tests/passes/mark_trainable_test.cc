@@ -84,6 +84,66 @@ g (float[N,3] x) => (float[N,3] y)
   EXPECT_EQ(context.parameters.size(), 4u);
 }
 
+// What is trained by the flags, as notices; an error's text counts as one.
+std::vector<std::string> told_of(std::vector<std::string> train, std::vector<std::string> freeze) {
+  const auto graph = graph::parse(R"(<ir_version: 8, opset_import: ["" : 15, "sardonyx" : 1]>
+g (float[N,3] x) => (float[N,3] y)
+<float[3,3] w = {1, 2, 3, 4, 5, 6, 7, 8, 9}, float[3] s = {1, 2, 3}, float[3] b = {0, 0, 1},
+ float[3] mean = {0, 0, 0}, float[3] var = {1, 1, 1}, int64[2] shape = {-1, 3}, float[3] idle = {1, 2, 3}> {
+  [first] a = MatMul(x, w)
+  r = Reshape(a, shape)
+  [norm] y = BatchNormalization(r, s, b, mean, var)
+})");
+  for (graph::Value* constant : graph->constants()) {
+    constant->origin = {graph::Origin::Kind::kInitializer, "", -1, -1, constant->name, ""};
+  }
+  PassContext context;
+  context.options.mode = Mode::kTrain;
+  context.options.trainable.train = std::move(train);
+  context.options.trainable.freeze = std::move(freeze);
+  try {
+    run_pipeline(
+        *graph, context,
+        {{"bind_batch", ""}, {"infer_shapes", ""}, {"append_loss", ""}, {"mark_trainable", ""}});
+  } catch (const Error& error) {
+    return {error.what()};
+  }
+  return context.notices;
+}
+
+TEST(MarkTrainable, training_what_can_t_be_trained_is_refused_with_the_reason) {
+  using Told = std::vector<std::string>;
+  EXPECT_EQ(
+      told_of({"shape"}, {}),
+      (Told{"--train 'shape' finds nothing that can be trained:\n  shape  int64[2]: integer or "
+            "other type (int64)"}));
+  EXPECT_EQ(told_of({"m*"}, {}),
+            (Told{"--train 'm*' finds nothing that can be trained:\n  mean  float[3]: running "
+                  "statistic of norm (BatchNormalization)"}));
+  EXPECT_EQ(told_of({"idle"}, {}),
+            (Told{"--train 'idle' finds nothing that can be trained:\n  idle  "
+                  "float[3]: unused: no node reads it"}));
+  EXPECT_EQ(told_of({"a"}, {}), (Told{"--train 'a': that is what node first (MatMul) computes, no "
+                                      "tensor of the model"}));
+  EXPECT_EQ(told_of({"x"}, {}), (Told{"--train 'x': that is an input, no tensor of the model"}));
+  EXPECT_EQ(told_of({"ww"}, {}).at(0).find("--train 'ww' matches no tensor of the model"), 0u);
+  EXPECT_EQ(told_of({"*", "s"}, {}), Told{});
+  EXPECT_EQ(told_of({"s"}, {"s"}), Told{});
+}
+
+TEST(MarkTrainable, freezing_what_isn_t_trained_anyway_is_told) {
+  using Told = std::vector<std::string>;
+  EXPECT_EQ(
+      told_of({}, {"var"}),
+      (Told{"--freeze 'var' freezes nothing: 'var' isn't trained anyway (running statistic of "
+            "norm (BatchNormalization))"}));
+  EXPECT_EQ(
+      told_of({}, {"r"}),
+      (Told{"--freeze 'r': that is what node Reshape -> r computes, no tensor of the model"}));
+  EXPECT_EQ(told_of({}, {"*", "s"}).size(), 1u);  // nothing is left to train
+  EXPECT_EQ(told_of({}, {"*s*", "b"}), Told{});
+}
+
 TEST(MarkTrainable, a_mask_and_tables_of_angles_are_constants) {
   const auto graph = graph::parse(R"(<ir_version: 10, opset_import: ["" : 23, "sardonyx" : 1]>
 g (float[N,1,2,2] x) => (float[N,1,2,2] y)
