@@ -2,23 +2,63 @@
 
 #include <fmt/format.h>
 
+#include <bit>
+#include <cstdint>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
+#include <vector>
 
 #include "graph/support/error.h"
 
 namespace sardonyx::graph {
 namespace {
 
+// Where things stand that belong to the graph. A flat table: large graphs are verified behind each
+// of some thirty passes, and most of that was a set's memory.
+template <class Thing, class Place>
+class Places {
+ public:
+  explicit Places(size_t count) : entries_(std::bit_ceil(2 * count + 1)) {}
+
+  void put(const Thing* thing, Place place) { entries_[slot(thing)] = {thing, place}; }
+  // nullptr: it belongs to none, or another graph.
+  const Place* find(const Thing* thing) const {
+    const Entry& entry = entries_[slot(thing)];
+    return thing != nullptr && entry.thing == thing ? &entry.place : nullptr;
+  }
+  bool contains(const Thing* thing) const { return find(thing) != nullptr; }
+  const Place& at(const Thing* thing) const { return entries_[slot(thing)].place; }
+
+ private:
+  struct Entry {
+    const Thing* thing = nullptr;
+    Place place = {};
+  };
+
+  // The one of `thing`, or a free one.
+  size_t slot(const Thing* thing) const {
+    const size_t mask = entries_.size() - 1;
+    const auto address = static_cast<uint64_t>(reinterpret_cast<uintptr_t>(thing));
+    size_t at = (address * 0x9e3779b97f4a7c15ULL >> 32) & mask;
+    while (entries_[at].thing != nullptr && entries_[at].thing != thing) at = (at + 1) & mask;
+    return at;
+  }
+
+  std::vector<Entry> entries_;
+};
+
 class Verifier {
  public:
   Verifier(const Graph& graph, const AliasQuery& aliases, const AliasQuery& views)
-      : graph_(graph), aliases_(aliases) {
-    for (const Value& value : graph_.values()) values_.insert(&value);
-    int64_t first_slot = 0;
+      : graph_(graph),
+        aliases_(aliases),
+        values_(graph.values().size()),
+        places_(graph.nodes().size()) {
+    for (const Value& value : graph_.values()) values_.put(&value, true);
+    int64_t index = 0, first_slot = 0;
     for (const Node& node : graph_.nodes()) {
-      places_.emplace(&node, Place{static_cast<int64_t>(places_.size()), first_slot});
+      places_.put(&node, {index++, first_slot});
       first_slot += node.num_inputs();
     }
     slots_ = first_slot;
@@ -96,16 +136,16 @@ class Verifier {
     std::vector<bool> listed(slots_, false);
     for (const Value& value : graph_.values()) {
       for (const Use& use : value.uses()) {
-        const auto place = places_.find(use.node);
-        if (place == places_.end()) {
+        const Place* place = places_.find(use.node);
+        if (place == nullptr) {
           fail("'{}' is used by a node that is not in this graph", value.name);
         } else if (use.node->input(use.index) != &value) {
           fail("'{}' lists a use at input {} of node {}, which reads something else", value.name,
                use.index, use.node->label());
-        } else if (listed[place->second.first_slot + use.index]) {
+        } else if (listed[place->first_slot + use.index]) {
           fail("'{}' lists input {} of node {} twice", value.name, use.index, use.node->label());
         } else {
-          listed[place->second.first_slot + use.index] = true;
+          listed[place->first_slot + use.index] = true;
         }
       }
     }
@@ -131,8 +171,8 @@ class Verifier {
         fail("input {} of node {} is a value of another graph", i, node.label());
         continue;
       }
-      const auto producer = places_.find(input->producer);
-      if (producer != places_.end() && producer->second.index >= here) {
+      const Place* producer = places_.find(input->producer);
+      if (producer != nullptr && producer->index >= here) {
         fail("node {} reads '{}' before node {} makes it", node.label(), input->name,
              input->producer->label());
       }
@@ -242,8 +282,8 @@ class Verifier {
       fail("{}, a state that is not bound: it would change without a binding", overwrites);
     }
     for (const Use& use : old.uses()) {
-      const auto reader = places_.find(use.node);
-      if (reader != places_.end() && reader->second.index > overwritten) {
+      const Place* reader = places_.find(use.node);
+      if (reader != nullptr && reader->index > overwritten) {
         fail("{}, which node {} reads later", overwrites, use.node->label());
       }
     }
@@ -255,8 +295,8 @@ class Verifier {
 
   const Graph& graph_;
   const AliasQuery& aliases_;
-  std::unordered_set<const Value*> values_;
-  std::unordered_map<const Node*, Place> places_;
+  Places<Value, bool> values_;
+  Places<Node, Place> places_;
   std::unordered_map<const Value*, const Value*> state_of_;  // bound value -> a state that takes it
   std::unordered_map<const Value*, const Value*> bytes_of_;  // view -> the value it shows
   std::unordered_map<const Value*, std::vector<const Value*>> views_of_;
