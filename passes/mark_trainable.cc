@@ -45,6 +45,7 @@ class Marker {
     find_preprocessed();
     find_blockers();
     reaching_ = values_reaching(graph, targets());
+    has_weight_initializers_ = find_weight_initializers();
   }
 
   void run() {
@@ -84,7 +85,7 @@ class Marker {
         if (value == nullptr || ops::port_of(*op, i)->type_only) continue;
         const bool data = preprocessed_.contains(value);
         from_input |= data;
-        others_constant &= data || value->is_constant();
+        others_constant &= data || (value->is_constant() && !matches(options_.train, *value));
       }
       if (!from_input || !others_constant) continue;
       for (const Value* value : node.outputs()) preprocessed_.insert(value);
@@ -174,6 +175,11 @@ class Marker {
     if (value.type.numel() == 1 && !fills_parameter_slot(value)) {
       return {Role::kConstant, "one-element scalar outside a parameter slot; --train trains it"};
     }
+    if (is_filler(value)) {
+      return {Role::kConstant,
+              "one number throughout, in a Constant node while weights are initializers: the "
+              "exporter's; --train trains it"};
+    }
     if (is_mask(value.data)) {
       return {Role::kConstant, "mask: holds zeros and minus infinities alone"};
     }
@@ -185,6 +191,24 @@ class Marker {
     }
     const graph::Use& use = value.uses().front();
     return {Role::kTrainable, "reaches the loss through " + use.node->label()};
+  }
+
+  // What an exporter writes where the network has no tensor, but the operator needs one: the scale
+  // of a normalisation without any, the state that a recurrent layer begins with.
+  bool is_filler(const Value& value) const {
+    const bool lone = value.origin.kind == graph::Origin::Kind::kConstantNode &&
+                      value.origin.path.empty() && value.type.numel() > 1;
+    if (!lone || !has_weight_initializers_) return false;
+    const std::span<const std::byte> bytes = value.data.bytes();
+    const size_t element = bytes.size() / static_cast<size_t>(value.type.numel());
+    return std::memcmp(bytes.data(), bytes.data() + element, bytes.size() - element) == 0;
+  }
+
+  bool find_weight_initializers() const {
+    return std::ranges::any_of(reaching_, [](const Value* value) {
+      return value->origin.kind == graph::Origin::Kind::kInitializer && value->type.rank() > 1 &&
+             graph::is_floating(value->type.dtype);
+    });
   }
 
   // Zeros and minus infinities alone. Read where they stand in the file, aligned or not.
@@ -448,6 +472,7 @@ class Marker {
   const TrainableOptions& options_;
   std::unordered_set<const Value*> preprocessed_;
   std::unordered_set<const Value*> reaching_;
+  bool has_weight_initializers_ = false;
   std::unordered_map<const Value*, const Node*> blockers_;
 };
 

@@ -167,5 +167,53 @@ TEST(MarkTrainable, different_or_uniform_weights_give_no_notice) {
   EXPECT_TRUE(notices_of("float[2,2] v = {1, 1, 1, 1}, float[2,2] w = {1, 1, 1, 1}").empty());
 }
 
+TEST(MarkTrainable,
+     equal_numbers_in_a_constant_node_are_the_exporters_where_weights_are_initializers) {
+  const auto roles = [](graph::Origin::Kind weights, const std::vector<std::string>& train) {
+    const auto graph = graph::parse(R"(<ir_version: 8, opset_import: ["" : 18, "sardonyx" : 1]>
+g (float[2,2] x) => (float[2,2] y)
+<float[2,2] w = {1, 2, 3, 4}, float[2] ones = {1, 1}, float[2] bias = {1, 2}> {
+  a = MatMul(x, w)
+  y = LayerNormalization(a, ones, bias)
+})");
+    PassContext context;
+    context.options.trainable.train = train;
+    for (graph::Value* constant : graph->constants()) {
+      constant->origin.kind = constant->name == "w" ? weights : graph::Origin::Kind::kConstantNode;
+      constant->origin.tensor = constant->name;
+    }
+    const NullTarget target;
+    context.target = &target;
+    run_pipeline(*graph, context, {{"infer_shapes", ""}, {"mark_trainable", ""}});
+    std::string roles;
+    for (const ParameterRow& row : context.parameters) {
+      roles += row.role == ParameterRow::Role::kTrainable ? row.name + " " : "";
+    }
+    return roles;
+  };
+  using Kind = graph::Origin::Kind;
+  EXPECT_EQ(roles(Kind::kInitializer, {}), "w bias ");
+  EXPECT_EQ(roles(Kind::kInitializer, {"ones"}), "w ones bias ");
+  EXPECT_EQ(roles(Kind::kConstantNode, {}), "w ones bias ");
+}
+
+TEST(MarkTrainable, what_meets_the_data_behind_a_trained_factor_is_a_weight) {
+  const auto graph = graph::parse(R"(<ir_version: 8, opset_import: ["" : 13, "sardonyx" : 1]>
+g (float[2,2] x) => (float[2,2] y) <float[2] scale = {1, 2}, float[2] shift = {3, 4}> {
+  a = Mul(x, scale)
+  y = Add(a, shift)
+})");
+  for (graph::Value* constant : graph->constants()) {
+    constant->origin.kind = graph::Origin::Kind::kInitializer;
+  }
+  const NullTarget target;
+  PassContext context;
+  context.target = &target;
+  context.options.trainable.train = {"scale"};
+  run_pipeline(*graph, context, {{"infer_shapes", ""}, {"mark_trainable", ""}});
+  ASSERT_EQ(context.parameters.size(), 2u);
+  EXPECT_EQ(context.parameters[1].reason, "reaches the loss through Add -> y");
+}
+
 }  // namespace
 }  // namespace sardonyx::passes
