@@ -35,12 +35,6 @@ void make_folders(fs::path at, const fs::path& location) {
   }
 }
 
-bool is_one_of(const fs::path& path, const std::vector<fs::path>& files) {
-  std::error_code ignored;
-  return std::any_of(files.begin(), files.end(),
-                     [&](const fs::path& file) { return fs::equivalent(path, file, ignored); });
-}
-
 bool overlap(const ExternalRange& a, const ExternalRange& b) {
   return a.offset < b.offset + b.size && b.offset < a.offset + a.size;
 }
@@ -76,9 +70,13 @@ std::vector<fs::path> ExternalFiles::files() const {
 
 bool ExternalFiles::may_write(const fs::path& path, const Target& target) const {
   std::error_code ignored;
+  const auto is_one_of = [&](const std::vector<fs::path>& files) {
+    return std::any_of(files.begin(), files.end(),
+                       [&](const fs::path& file) { return fs::equivalent(path, file, ignored); });
+  };
   if (!fs::exists(path, ignored)) return true;
-  if (is_one_of(path, files())) return target.originals == Originals::kOverwrite;
-  return is_one_of(path, target.replaced);
+  if (is_one_of(files())) return target.originals == Originals::kOverwrite;
+  return is_one_of(target.replaced);
 }
 
 // "model.onnx.data" of model.onnx becomes "trained.onnx.data" of trained.onnx.
@@ -96,36 +94,17 @@ std::string ExternalFiles::new_location(const std::string& location, const Targe
   return name;
 }
 
-std::vector<fs::path> ExternalFiles::files_at(const fs::path& path) {
-  std::error_code ignored;
-  if (!fs::exists(path, ignored)) return {};
-  try {
-    return ExternalFiles(*Model::open(path)).files();
-  } catch (const Error&) {
-    return {};  // not a whole model: nothing beside it counts as its own
-  }
-}
-
 ExternalFiles::Target ExternalFiles::target_at(const fs::path& path, Originals originals) const {
-  return {path, originals, places_.empty() ? std::vector<fs::path>() : files_at(path)};
-}
-
-std::vector<fs::path> ExternalFiles::only_of(const fs::path& path) const {
-  std::vector<fs::path> found = files_at(path);
-  const std::string begin = path.filename().string() + ".";
-  std::erase_if(found, [&](const fs::path& file) {
-    return !file.filename().string().starts_with(begin) || is_one_of(file, files());
-  });
-  return found;
-}
-
-void ExternalFiles::remove_abandoned(const std::vector<fs::path>& files, const fs::path& path) {
-  if (files.empty()) return;
-  const std::vector<fs::path> kept = files_at(path);
-  std::error_code ignored;  // a file that can't be removed does no harm
-  for (const fs::path& file : files) {
-    if (!is_one_of(file, kept)) fs::remove(file, ignored);
+  Target target{path, originals, {}};
+  std::error_code ignored;
+  if (!places_.empty() && fs::exists(path, ignored)) {
+    try {
+      target.replaced = ExternalFiles(*Model::open(path)).files();
+    } catch (const Error&) {
+      // Not a whole model: nothing beside it counts as its own.
+    }
   }
+  return target;
 }
 
 std::map<std::string, std::vector<size_t>> ExternalFiles::by_location() const {

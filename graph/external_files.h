@@ -34,12 +34,6 @@ class ExternalFiles {
   std::vector<std::unique_ptr<support::AtomicFile>> write(const std::filesystem::path& target,
                                                           Originals originals,
                                                           const std::vector<FileEdit*>& edits);
-  // Data files that only the model at `path` has, if one is there: named after it, as write() names
-  // them, and none of this model's.
-  std::vector<std::filesystem::path> only_of(const std::filesystem::path& path) const;
-  // Of such files, removes those that the model now at `path` no longer has.
-  static void remove_abandoned(const std::vector<std::filesystem::path>& files,
-                               const std::filesystem::path& path);
   // Throws what write() would throw about the files that are there, and writes nothing.
   void check(const std::filesystem::path& target, Originals originals) const;
 
@@ -70,8 +64,6 @@ class ExternalFiles {
   bool may_write(const std::filesystem::path& path, const Target& target) const;
   std::string new_location(const std::string& location, const Target& target) const;
   std::vector<std::filesystem::path> files() const;
-  // Of the model at `path`; none where there is no whole one.
-  static std::vector<std::filesystem::path> files_at(const std::filesystem::path& path);
 
   const Model& model_;
   std::map<size_t, Place> places_;

@@ -61,9 +61,7 @@ void save_model(const Model& model, const std::vector<NewValue>& values, const f
     for (const auto& data : files) options.data_files->push_back(data->target());
   }
   files.push_back(std::make_unique<AtomicFile>(path, content.pieces()));
-  const std::vector<fs::path> before = external.only_of(path);
   AtomicFile::commit_all(files);
-  ExternalFiles::remove_abandoned(before, path);
   if (options.notices == nullptr) return;
   options.notices->insert(options.notices->end(), plan.notices().begin(), plan.notices().end());
   if (content.size() <= options.protobuf_limit) return;

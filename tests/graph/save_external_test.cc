@@ -125,25 +125,6 @@ TEST(SaveExternal, beside_the_original_the_data_file_gets_a_new_name) {
   m.expect_untouched();
 }
 
-TEST(SaveExternal, data_files_that_a_replaced_model_alone_had_go_with_it) {
-  const ExternalModel m;
-  const auto model = Model::open(m.path());
-  const fs::path target = m.folder() / "t.onnx";
-  save_model(*model, {{initializer_origin("w"), doubles({7, 8})}}, target);
-  EXPECT_TRUE(fs::exists(m.folder() / "t.onnx.w.bin"));
-  save_model(*model, {}, target);  // reads the original's data
-  EXPECT_FALSE(fs::exists(m.folder() / "t.onnx.w.bin"));
-  EXPECT_EQ(value_in(target, "w"), (std::vector<double>{2, 3}));
-  // Another file's of a name that isn't made from the target's stays.
-  fs::create_directories(m.other());
-  save_model(*model, {}, m.other() / "t.onnx");
-  onnx::ModelProto inside = base_model();
-  add_node(inside, "Relu", {"x"}, "y");
-  save_model(*Model::from_bytes(inside.SerializeAsString()), {}, m.other() / "t.onnx");
-  EXPECT_TRUE(fs::exists(m.other() / "w.bin"));
-  m.expect_untouched();
-}
-
 TEST(SaveExternal, the_data_file_of_another_model_is_not_overwritten) {
   const ExternalModel m;
   fs::create_directories(m.other());
