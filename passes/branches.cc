@@ -176,7 +176,10 @@ std::vector<Node*> take_branch(Graph& graph, PassContext& context, Node& node) {
                 node.input(0)->name, condition.type().str());
   }
   const std::string attribute = condition.as_int(0) != 0 ? "then_branch" : "else_branch";
-  context.branches.emplace(node.label(), attribute);
+  const auto result = std::ranges::find_if(node.outputs(), std::identity());
+  if (result != node.outputs().end()) {
+    context.branches.emplace((*result)->name, PassContext::TakenBranch{node.label(), attribute});
+  }
   return with_context([&] { return fmt::format("reading {} of node {}", attribute, node.label()); },
                       [&] { return Branch(graph, context, node, attribute).take(); });
 }

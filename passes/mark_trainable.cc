@@ -197,7 +197,7 @@ class Marker {
   // of a normalisation without any, the state that a recurrent layer begins with.
   bool is_filler(const Value& value) const {
     const bool lone = value.origin.kind == graph::Origin::Kind::kConstantNode &&
-                      value.origin.path.empty() && value.type.numel() > 1;
+                      value.origin.path.empty() && value.type.numel() > 0;
     if (!lone || !has_weight_initializers_) return false;
     const std::span<const std::byte> bytes = value.data.bytes();
     const size_t element = bytes.size() / static_cast<size_t>(value.type.numel());

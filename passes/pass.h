@@ -90,8 +90,12 @@ struct PassContext {
   std::vector<std::string> remarks;    // likewise, for who looks at the plan: what passes saved
   // By the passes up to fold_constants; an error only where something wanted needs them.
   std::vector<UnsupportedNode> unsupported;
-  // Label of an If, the branch that it takes: by infer_shapes.
-  std::map<std::string, std::string> branches;
+  // Each If and the branch that it takes, by the name of its first result (several nodes may have
+  // one name): by infer_shapes.
+  struct TakenBranch {
+    std::string node, branch;
+  };
+  std::map<std::string, TakenBranch> branches;
   std::vector<ParameterRow> parameters;  // by mark_trainable
   std::vector<std::pair<std::string, std::string>>
       gradients;  // parameter, gradient: by build_backward, in order of completion

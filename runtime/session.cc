@@ -174,8 +174,9 @@ std::unique_ptr<graph::Graph> Session::build(const PlanKey& key, passes::PassCon
 
 void Session::check_branches(const passes::PassContext& context) {
   const int64_t rows = context.options.batch;
-  for (const auto& [node, branch] : context.branches) {
-    const auto [known, fresh] = branches_.try_emplace(node, Taken{branch, rows});
+  for (const auto& [result, taken] : context.branches) {
+    const auto& [node, branch] = taken;
+    const auto [known, fresh] = branches_.try_emplace(result, Taken{branch, rows});
     const Taken& before = known->second;
     if (fresh || before.branch == branch) continue;
     throw Error(

@@ -330,7 +330,8 @@ class Session {
   size_t loaded_states_ = 0;
   std::map<PlanKey, std::unique_ptr<Loaded>> plans_;
   std::set<PlanKey> wanted_;  // training plans that a budget must hold, made or not
-  // Branch that each If has taken, and for how many rows: the same in all plans.
+  // Branch that each If has taken, by the name of its first result, and for how many rows: the same
+  // in all plans.
   struct Taken {
     std::string branch;
     int64_t rows = 0;

@@ -141,10 +141,9 @@ class ArraySource {
   }
 
   DatasetPtr open(Split split) const {
-    static const Strings kLabels{"labels", "targets", "y", "Y"};
     const bool parts = has_part("train") || has_part("test");
     const std::string_view part = parts ? split_name(split) : "";
-    const graph::Tensor* labels = find(kLabels, part);
+    const graph::Tensor* labels = find(names_of_labels(), part);
     std::vector<const graph::Tensor*> samples;
     for (const Strings& names : samples_) samples.push_back(find(names, part));
     const bool none = labels == nullptr && std::ranges::all_of(samples, std::logical_not());
@@ -153,7 +152,7 @@ class ArraySource {
       if (samples[i] == nullptr) fail_missing(what_of(i), samples_[i], split);
     }
     const bool labelled = options_.labels == LabelUse::kNeeded;
-    if (labels == nullptr && labelled) fail_missing("the labels", kLabels, split);
+    if (labels == nullptr && labelled) fail_missing("the labels", names_of_labels(), split);
     DatasetPtr first = make({*samples[0], labelled ? *labels : graph::Tensor(), {}}, spec_, split,
                             axes_of(*samples[0], options_), options_.finite);
     if (samples.size() == 1) return first;
@@ -167,6 +166,15 @@ class ArraySource {
   }
 
  private:
+  // What an input of the model is called is no name of labels.
+  Strings names_of_labels() const {
+    Strings names{"labels", "targets", "y", "Y"};
+    std::erase_if(names, [&](const std::string& name) {
+      return std::ranges::find(options_.inputs, name) != options_.inputs.end();
+    });
+    return names;
+  }
+
   // "x" as x_train and train_x, or as it is where there are no parts.
   const graph::Tensor* find(const Strings& names, std::string_view part) const {
     for (const std::string& name : names) {

@@ -294,5 +294,30 @@ TEST(Branches, one_that_the_size_of_the_batch_decides_is_refused_where_the_sizes
             words("then_branch for a batch of 1 and else_branch for one of 4"));
 }
 
+TEST(Branches, two_nodes_of_one_name_are_told_apart) {
+  ModelSketch sketch(R"(<ir_version: 8, opset_import: ["" : 17]>
+g (float[N,2] x) => (float[N,1] z) <int64[] zero = {0}, int64[] one = {1}, int64[1] both = {1}> {
+  s = Shape(x)
+  columns = Gather(s, one)
+  d = Greater(columns, zero)
+  [twin] first = If(d)
+  rows = Gather(s, zero)
+  c = Equal(rows, one)
+  [twin] second = If(c)
+  z = Add(first, second)
+})");
+  const onnx::GraphProto product = inner_graph(kProduct);
+  for (const char* name : {"first", "second"}) {
+    set_graph(node_of(sketch.graph(), name), "then_branch", product);
+    set_graph(node_of(sketch.graph(), name), "else_branch", product);
+  }
+  const auto session = sketch.open();
+  session->prepare_training({{{4}}});
+  EXPECT_EQ(error_of([&] { session->prepare_training({{{1}}}); })
+                .find("node twin (If): its condition depends on the size of the batch: it takes "
+                      "else_branch for a batch of 4 and then_branch for one of 1"),
+            0u);
+}
+
 }  // namespace
 }  // namespace sardonyx::runtime

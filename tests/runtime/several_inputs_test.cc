@@ -136,6 +136,24 @@ TEST_F(SeveralInputs, arrays_that_are_missing_or_too_short_are_refused_by_name) 
   EXPECT_NE(refusal(text_model(), flags()).find("Mul"), std::string::npos);
 }
 
+TEST_F(SeveralInputs, an_array_that_an_input_takes_holds_no_labels) {
+  const std::string text = R"(<ir_version: 8, opset_import: ["" : 17]>
+g (float[N,2] x, float[N,2] y) => (float[N,2] z) <float[2,2] w = {1, 2, 3, 4}> {
+  a = MatMul(x, w)
+  z = Add(a, y)
+})";
+  const Tensor rows = Tensor::of<float>({4, 2}, {1, 2, 3, 4, 5, 6, 7, 8});
+  Flags values = flags();
+  values.loss = "mse";
+  write({{"x", rows}, {"y", rows}});
+  EXPECT_EQ(refusal(text, values),
+            values.data +
+                ": no array with the labels of the train part. Accepted: labels, targets, Y; also "
+                "with _train and _test (or train_ and test_). Found: x, y");
+  write({{"targets", rows}});
+  EXPECT_EQ(refusal(text, values), "no error");
+}
+
 TEST_F(SeveralInputs, what_serves_one_input_only_is_refused) {
   write({{"attention_mask", kMask}, {"input_ids", kIds}, {"labels", kLabels}});
   Flags images = flags();
