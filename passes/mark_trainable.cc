@@ -30,7 +30,7 @@ using graph::Node;
 using graph::Value;
 using Role = ParameterRow::Role;
 
-constexpr size_t kShownRows = 8, kShownInputs = 3;  // in a message
+constexpr size_t kShownRows = 8, kShownInputs = 3, kShownPairs = 3;  // in a message
 
 struct Verdict {
   Role role = Role::kConstant;
@@ -441,16 +441,20 @@ class Marker {
   void hint_at_copies() {
     std::multimap<uint64_t, const Value*> seen;
     std::string copies;
+    size_t pairs = 0;
     for (const Value* value : graph_.states()) {
       if (value->role != graph::StateRole::kParameter || is_uniform(value->data)) continue;
       const uint64_t key = first_bytes(value->data);
       const auto [begin, end] = seen.equal_range(key);
       const auto twin = std::find_if(
           begin, end, [&](const auto& other) { return other.second->data.identical(value->data); });
-      if (twin != end) copies += fmt::format("; '{}' and '{}'", twin->second->name, value->name);
+      if (twin != end && ++pairs <= kShownPairs) {
+        copies += fmt::format("; '{}' and '{}'", twin->second->name, value->name);
+      }
       seen.emplace(key, value);
     }
     if (copies.empty()) return;
+    if (pairs > kShownPairs) copies += fmt::format("; and {} more pairs", pairs - kShownPairs);
     context_.notice("equal weights under two names are trained apart" + copies);
   }
 

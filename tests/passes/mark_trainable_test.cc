@@ -41,6 +41,29 @@ TEST(MarkTrainable, equal_weights_are_trained_apart_with_a_notice) {
       (std::vector<std::string>{"equal weights under two names are trained apart; 'v' and 'w'"}));
 }
 
+TEST(MarkTrainable, of_many_equal_weights_three_are_named) {
+  std::string constants = "float[2,2] v = {1, 2, 3, 4}, float[2,2] w = {1, 2, 3, 4}";
+  std::string chain, last = "a";
+  for (int i = 1; i <= 5; ++i) {
+    constants += fmt::format(", float[2,2] w{} = {{1, 2, 3, 4}}", i);
+    chain += fmt::format("  a{} = MatMul({}, w{})\n", i, last, i);
+    last = fmt::format("a{}", i);
+  }
+  const auto graph = graph::parse(
+      "<ir_version: 8, opset_import: [\"\" : 13, \"sardonyx\" : 1]>\n"
+      "g (float[N,2] x) => (float[N,2] y) <" +
+      constants +
+      ">\n{\n"
+      "  a = MatMul(x, v)\n" +
+      chain + "  y = MatMul(a5, w)\n}");
+  EXPECT_EQ(
+      run(*graph, Mode::kTrain, {"bind_batch", "infer_shapes", "append_loss", "mark_trainable"})
+          .notices,
+      (std::vector<std::string>{
+          "equal weights under two names are trained apart; 'v' and 'w'; 'v' and 'w1'; 'v' "
+          "and 'w2'; and 3 more pairs"}));
+}
+
 TEST(MarkTrainable, a_weight_behind_an_unknown_operator_is_blocked_by_it) {
   const auto graph = graph::parse(R"(<ir_version: 8, opset_import: ["" : 13, "sardonyx" : 1]>
 g (float[2,2] x) => (float[2,2] y) <float[2,2] v = {1, 2, 3, 4}, float[2,2] w = {5, 6, 7, 8}> {
