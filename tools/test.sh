@@ -22,7 +22,7 @@ Usage: tools/test.sh [--release-only | --asan | --tsan | --fuzz]
   --fuzz          only the fuzzing stage
 
 Environment:
-  SARDONYX_TEST_BUDGET  seconds that the tests of one sanitizer stage may take (default 900); a stage
+  SARDONYX_TEST_BUDGET  seconds that the tests of one sanitizer stage may take (default 1500); a stage
                         that reaches it is stopped and fails. Builds are not counted.
   SARDONYX_TEST_JOBS    compile jobs (default: the number of processors). Tests always run two at a
                         time, since they start threads of their own.
@@ -39,7 +39,7 @@ case ${1:-} in
   --help | -h) usage; exit 0 ;;
   *) usage >&2; exit 2 ;;
 esac
-budget=${SARDONYX_TEST_BUDGET:-900}
+budget=${SARDONYX_TEST_BUDGET:-1500}
 jobs=${SARDONYX_TEST_JOBS:-$(nproc)}
 
 # Messages that ctest greps and people read must not depend on the locale.
