@@ -8,7 +8,6 @@
 // which would be added up in another order, holds a Transpose back. Behind the pass weights may be
 // read through a Reshape; Transposes of weights are none of its business.
 #include <algorithm>
-#include <ranges>
 #include <unordered_set>
 
 #include "graph/names.h"
@@ -262,7 +261,7 @@ class Canceller {
           next->inputs(), [](const Value* value) { return value != nullptr && !is_weight(value); });
       next = (*data)->producer;
     }
-    for (Node* node : between | std::views::reverse) sink(perm, *node);
+    for (auto node = between.rbegin(); node != between.rend(); ++node) sink(perm, **node);
   }
 
   // A weight of one axis, or none, as it is broadcast to the operand that isn't transposed.

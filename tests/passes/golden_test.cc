@@ -107,7 +107,7 @@ void set_option(Golden& golden, const std::string& key, const std::string& value
     options.optimizer.ema = std::stod(value);
   } else if (key == "group") {  // GLOB,LR_FACTOR[,WEIGHT_DECAY]
     const std::vector<std::string> parts = split(value, ",");
-    OptimizerGroup& group = options.optimizer.groups.emplace_back(parts.at(0));
+    OptimizerGroup& group = options.optimizer.groups.emplace_back(OptimizerGroup{parts.at(0)});
     group.lr_factor = std::stod(parts.at(1));
     if (parts.size() > 2) group.weight_decay = std::stod(parts[2]);
   } else if (key == "freeze") {
