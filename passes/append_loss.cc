@@ -104,9 +104,9 @@ class LossAppender {
     if (fitting.empty()) {
       for (Value* value : graph_.outputs()) require_known(value);
       for (const Value* value : graph_.outputs()) refuse_one_hot(value);
+      refuse_other_rows();
+      refuse_labels();
     }
-    if (fitting.empty()) refuse_other_rows();
-    if (fitting.empty()) refuse_labels();
     throw Error(
         "several of the model's outputs fit the labels of loss {}; name one with --output:{}",
         options_.kind, list_outputs(graph_));
