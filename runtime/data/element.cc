@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <type_traits>
 #include <utility>
 
 #include "graph/support/error.h"
@@ -102,30 +103,17 @@ void reverse_elements(std::span<std::byte> data, size_t element_bytes) {
 }
 
 IntegerRange integer_range(DType dtype) {
+  if (dtype == DType::kBool) return {0, 1};
   const auto of = [](auto zero) -> IntegerRange {
     using T = decltype(zero);
     return {std::numeric_limits<T>::min(), std::numeric_limits<T>::max()};
   };
-  switch (dtype) {
-    case DType::kBool:
-      return {0, 1};
-    case DType::kUint8:
-      return of(uint8_t{});
-    case DType::kInt8:
-      return of(int8_t{});
-    case DType::kUint16:
-      return of(uint16_t{});
-    case DType::kInt16:
-      return of(int16_t{});
-    case DType::kUint32:
-      return of(uint32_t{});
-    case DType::kInt32:
-      return of(int32_t{});
-    case DType::kUint64:
-      return of(uint64_t{});
-    default:
-      return of(int64_t{});
-  }
+  IntegerRange range = of(int64_t{});
+  if (!graph::is_integer(dtype)) return range;
+  with_storage(dtype, [&](auto zero) {
+    if constexpr (std::is_integral_v<decltype(zero)>) range = of(zero);
+  });
+  return range;
 }
 
 bool is_within(const graph::Tensor& values, int64_t i, const IntegerRange& range) {
