@@ -193,8 +193,9 @@ class Finder {
             "axis {} of its output {} has {} elements in the file, and {} (rule R1)", i,
             in_quotes(value.name), was,
             place ? "so would two axes be the batch"
-                  : fmt::format("would have {} with {} rows, which neither stays so nor follows",
-                                size, prime_));
+                  : fmt::format(
+                        "would have {} if there were {} rows, which neither stays so nor follows",
+                        size, prime_));
       }
       place = Place{i, size / prime_, size == prime_ ? 1 : -1, false};
     }
@@ -265,7 +266,7 @@ class Finder {
     try {
       ops::infer_node(node);
     } catch (const Error& error) {
-      return fmt::format("with {} rows, {}", prime_, first_line(error.what()));
+      return fmt::format("tried with {} rows: {}", prime_, first_line(error.what()));
     }
     places.assign(static_cast<size_t>(node.num_outputs()), {});
     const auto has_batch = [&](const Value* value) { return place(value) != nullptr; };

@@ -119,7 +119,7 @@ std::string report_json(const CheckReport& report, const runtime::Flags& flags) 
   json["inputs"] = report.inputs;
   json["outputs"] = report.outputs;
   json["baked_batch"] = report.baked_rows > 0 ? Json(report.baked_rows) : Json();
-  json["set_batch"] = report.baked_rows > 0 ? Json(report.set_batch) : Json();
+  json["set_batch"] = report.set_batch_known ? Json(report.set_batch_problem.empty()) : Json();
   json["set_batch_problem"] = text_or_null(report.set_batch_problem);
   json["batch"] = report.batch;
   json["rows"] = report.rows;

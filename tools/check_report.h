@@ -52,7 +52,8 @@ struct CheckReport {
 
   int64_t baked_rows = -1, batch = 0, rows = 0;  // rows: of a micro-batch
   bool set_batch = false;         // what the command says, and the numbers here are for
-  std::string set_batch_problem;  // why it can't, where rows are baked in
+  bool set_batch_known = false;   // whether it works; not where the file is refused in any case
+  std::string set_batch_problem;  // why it doesn't, where that alone is in the way
   int64_t replicas = 1;
   std::vector<passes::ParameterRow> parameters;
   std::vector<ParameterGroup> groups;

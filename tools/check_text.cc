@@ -225,24 +225,31 @@ void ports(Text& text, const char* verb, const std::vector<std::string>& ports) 
   text.rest(ports.size(), shown);
 }
 
-std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+// In full, since a cause that is cut may be taken for another.
+void refused_set_batch(Text& text, const CheckReport& report) {
+  if (report.set_batch && !report.trainable()) return;  // asked for: the verdict has it
+  constexpr std::string_view kFlag = "--set-batch: ";
+  std::string why = report.set_batch_problem;
+  if (why.starts_with(kFlag)) why.erase(0, kFlag.size());
+  const std::vector<std::string> lines = runtime::split(why, '\n');
+  text.line(fmt::format("  --set-batch doesn't work here: {}", lines.front()));
+  for (size_t i = 1; i < lines.size(); ++i) text.line("  " + lines[i]);
+}
 
 void baked_batch(Text& text, const CheckReport& report) {
-  if (report.baked_rows <= 0) return text.line("  any batch size");
+  const int64_t rows = report.baked_rows;
+  if (rows <= 0) return text.line("  any batch size");
+  if (!report.set_batch_known) {
+    return text.line(fmt::format(
+        "  the batch {} is baked in; whether --set-batch takes another shows once the rest is fine",
+        rows));
+  }
   if (report.set_batch_problem.empty()) {
-    return text.line(
-        fmt::format("  the batch {} is baked in; --set-batch takes any other", report.baked_rows));
+    return text.line(fmt::format("  the batch {} is baked in; --set-batch takes any other", rows));
   }
   text.line(fmt::format(
-      "  the batch {0} is baked in: every (micro-)batch must have {0} rows (--drop-last)",
-      report.baked_rows));
-  // What is wrong with the file in any case is said elsewhere.
-  const std::string& why = report.set_batch_problem;
-  const std::string line = first_line(why);
-  if (line.empty() || line == first_line(report.problem)) return;
-  constexpr std::string_view kFlag = "--set-batch: ";
-  text.line(fmt::format("  --set-batch doesn't work here: {}",
-                        line.starts_with(kFlag) ? line.substr(kFlag.size()) : line));
+      "  the batch {0} is baked in: every (micro-)batch must have {0} rows (--drop-last)", rows));
+  refused_set_batch(text, report);
 }
 
 void facts(Text& text, const CheckReport& report) {

@@ -38,19 +38,11 @@ using SessionPtr = std::unique_ptr<runtime::Session>;
 
 constexpr int64_t kMostSearchedNodes = 5000;  // a plan of more takes seconds
 
-SessionPtr open_session(const runtime::Flags& flags) {
-  return runtime::Session::open(flags.model, runtime::session_options(flags));
-}
-
-// For a file with a fixed number of rows: the session with --set-batch if that works or was asked
-// for.
-SessionPtr try_set_batch(runtime::Flags flags, CheckReport& report) {
-  const bool asked = std::exchange(flags.set_batch, true);
-  SessionPtr session = open_session(flags);
-  report.set_batch_problem = session->examine(report.baked_rows + 1).error;
-  report.set_batch = report.set_batch_problem.empty() || asked;
-  // A fresh one: notices of the trial speak of its rows.
-  return report.set_batch ? open_session(flags) : nullptr;
+// `sample`: sizes of one sample; empty: as the file says.
+SessionPtr open_session(const runtime::Flags& flags, const std::vector<int64_t>& sample) {
+  SessionPtr session = runtime::Session::open(flags.model, runtime::session_options(flags));
+  if (!sample.empty()) session->describe_sample(sample);
+  return session;
 }
 
 // What `train` would refuse before it reads any data.
@@ -61,6 +53,37 @@ std::string refused_by_train(const runtime::Session& session, const runtime::Fla
   } catch (const Error& error) {
     return error.what();
   }
+}
+
+// What would be in the way with the rows that the file demands.
+std::string fault_in_its_own_form(runtime::Session& session, const runtime::Flags& flags) {
+  const std::string fault = session.examine(runtime::baked_rows(session)).error;
+  return fault.empty() ? refused_by_train(session, flags) : fault;
+}
+
+// Other rows than the file's: those that will be asked for, if they are others.
+int64_t rows_to_try(const runtime::Flags& flags, int64_t baked) {
+  const int64_t rows = runtime::largest_micro_batch(runtime::batch_setup(flags, -1));
+  return rows == baked ? baked + 1 : rows;
+}
+
+// For a file with a fixed number of rows: the session with --set-batch if that works or was asked
+// for. `session`: without it. What is in the way in any case is no reason against --set-batch.
+SessionPtr try_set_batch(runtime::Session& session, const CheckFlags& check,
+                         const runtime::Flags& unbounded, CheckReport& report) {
+  runtime::Flags flags = unbounded;
+  flags.set_batch = true;
+  const int64_t rows = rows_to_try(flags, report.baked_rows);
+  const std::string problem = open_session(flags, check.sample)->examine(rows).error;
+  const bool otherwise_fine = problem.empty() || fault_in_its_own_form(session, flags).empty();
+  report.set_batch_known = otherwise_fine;
+  report.set_batch = problem.empty() || check.shared.set_batch;
+  if (otherwise_fine && !problem.empty()) {
+    const bool told = problem.find("--set-batch: ") != std::string::npos;
+    report.set_batch_problem = told ? problem : fmt::format("with {} rows, {}", rows, problem);
+  }
+  // A fresh one: notices of the trial speak of its rows.
+  return report.set_batch ? open_session(flags, check.sample) : nullptr;
 }
 
 // `prepared`: with the sizes that are known by now.
@@ -148,8 +171,7 @@ void add_memory(runtime::Session& session, const CheckFlags& check, CheckReport&
   runtime::Flags bounded = flags;
   bounded.set_batch = report.set_batch;
   try {
-    const SessionPtr limited = open_session(bounded);
-    if (!check.sample.empty()) limited->describe_sample(check.sample);
+    const SessionPtr limited = open_session(bounded, check.sample);
     memory.planned = limited->draft_plan(report.rows)->memory;
   } catch (const Error& error) {
     refuse_size(report, error.what());
@@ -163,10 +185,11 @@ std::string explain_open_sizes(const runtime::Session& session, const std::strin
 }
 
 // A file without weights may be fine with new ones.
-bool can_be_filled(const runtime::Session& session, runtime::Flags flags, int64_t rows) {
+bool can_be_filled(const runtime::Session& session, const CheckFlags& check, runtime::Flags flags,
+                   int64_t rows) {
   if (!flags.init.empty() || passes::weight_inputs(session.imported()).empty()) return false;
   flags.init = "pytorch";
-  const SessionPtr filled = open_session(flags);
+  const SessionPtr filled = open_session(flags, check.sample);
   return filled->examine(rows).error.empty() && refused_by_train(*filled, flags).empty();
 }
 
@@ -189,20 +212,18 @@ CheckReport examine(const CheckFlags& check) {
   unbounded.memory_budget.reset();
   runtime::Flags as_in_file = unbounded;
   as_in_file.set_batch = false;
-  SessionPtr session = open_session(as_in_file);
+  SessionPtr session = open_session(as_in_file, check.sample);
   CheckReport report;
   report.model = flags.model;
   report.producer = session->model().skeleton().producer_name();
   report.replicas = session->replicas();
   report.baked_rows = runtime::baked_rows(*session);
   if (report.baked_rows > 0) {
-    if (SessionPtr any = try_set_batch(unbounded, report)) session = std::move(any);
+    SessionPtr any = try_set_batch(*session, check, unbounded, report);
+    if (any != nullptr) session = std::move(any);
   }
   describe_graph(session->imported(), report);
-  if (!check.sample.empty()) {
-    session->describe_sample(check.sample);
-    report.sample_shape = check.sample;
-  }
+  if (!check.sample.empty()) report.sample_shape = check.sample;
   const FoldedBatchNorm folded = folded_batch_norm(session->model().skeleton());
   report.folded_batch_norms = describe(folded);
   report.folded_count = folded.convolutions;
@@ -241,7 +262,7 @@ CheckReport examine(const CheckFlags& check) {
   if (!report.problem.empty()) {
     runtime::Flags filled = unbounded;
     filled.set_batch = report.set_batch;
-    report.can_be_filled = can_be_filled(*session, filled, report.rows);
+    report.can_be_filled = can_be_filled(*session, check, filled, report.rows);
   }
   report.needs = needs(*found.graph, report.unsupported,
                        flags.loss_output.empty() ? flags.output : flags.loss_output);

@@ -261,6 +261,61 @@ TEST_F(CheckCli, open_sizes_are_named_as_the_cause_and_can_be_given) {
       << unknown.out;
 }
 
+// --- a fixed batch
+
+TEST_F(CheckCli, what_is_in_the_way_in_any_case_is_no_reason_against_set_batch) {
+  put("two.onnx", R"(g (float[8,4] x) => (float[8,3] a, float[8,2] b) <
+  float[4,3] v = {1, 0, 0, 0, 1, 0, 0, 0, 1, 1, 1, 1}, float[4,2] w = {1, 0, 0, 0, 1, 0, 0, 0}> {
+  a = MatMul(x, v)
+  b = MatMul(x, w)
+})");
+  const Outcome refused = run("check two.onnx");
+  EXPECT_EQ(refused.code, 1);
+  EXPECT_TRUE(
+      has(refused.out,
+          "  the batch 8 is baked in; whether --set-batch takes another shows once the rest "
+          "is fine\n  0 BatchNormalization\n"))
+      << refused.out;
+  EXPECT_FALSE(has(refused.out, "doesn't work here")) << refused.out;
+  const Json unknown = json("two.onnx");
+  EXPECT_EQ(unknown["baked_batch"], 8);
+  EXPECT_EQ(unknown["set_batch"], Json());
+  EXPECT_EQ(unknown["set_batch_problem"], Json());
+  const Json named = json("two.onnx --output a");
+  EXPECT_EQ(named["set_batch"], true);
+  EXPECT_EQ(named["set_batch_problem"], Json());
+}
+
+TEST_F(CheckCli, the_reason_against_set_batch_is_told_in_full) {
+  put("rows.onnx", R"(g (float[4,3] x) => (float[4,3] y) <
+  float[3,3] w = {1, 2, 3, 4, 5, 6, 7, 8, 9},
+  float[4,3] rows = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}> { a = MatMul(x, w) y = Add(a, rows) })");
+  const std::string why =
+      "node Add -> y can't be shown to take another number of rows than the 4 of the file: tried "
+      "with 101 rows: input 1 has shape [4,3], which does not broadcast against [batch:101,3]: "
+      "axis 0 has 4 and 101; no single change of 'rows' float[4,3] makes it follow";
+  for (const char* flags : {"", " --batch 12"}) {
+    const std::string text = run(std::string("check rows.onnx") + flags).out;
+    EXPECT_TRUE(has(text, "(--drop-last)\n  --set-batch doesn't work here: " + why + "\n")) << text;
+    const Json report = json(std::string("rows.onnx") + flags);
+    EXPECT_EQ(report["trainable"], true) << report["problem"];
+    EXPECT_EQ(report["set_batch"], false);
+    EXPECT_EQ(report["set_batch_problem"], "--set-batch: " + why);
+  }
+  const Json asked = json("rows.onnx --set-batch");
+  EXPECT_EQ(asked["trainable"], false);
+  EXPECT_EQ(asked["set_batch"], false);
+}
+
+TEST_F(CheckCli, sizes_of_a_sample_count_where_set_batch_is_tried) {
+  put("baked.onnx", R"(g (int64[8,T] ids) => (float[8,2] y)
+<float[3,2] table = {1, 0, 0.5, -1, 0, 2}, int64[1] steps = {1}> {
+  e = Gather(table, ids)
+  y = ReduceSum<keepdims = 0>(e, steps)
+})");
+  EXPECT_EQ(json("baked.onnx --input 5")["set_batch"], true);
+}
+
 TEST_F(CheckCli, several_inputs_are_listed_with_the_arrays_they_need) {
   put("text.onnx", R"(g (int64[B,S] input_ids, int64[B,S] attention_mask) => (float[B,2] y)
 <float[3,2] table = {1, 0, 0.5, -1, 0, 2}, int64[1] last = {-1}, int64[1] steps = {1}> {

@@ -268,7 +268,7 @@ TEST_F(CliErrors, a_baked_batch_is_explained) {
   EXPECT_TRUE(has(refused.out,
                   "must have 4 rows (--drop-last)\n  --set-batch doesn't work here: node "
                   "Add -> y can't be shown to take another number of rows than the 4 "
-                  "of the file: with 101 rows, "))
+                  "of the file: tried with 101 rows: "))
       << refused.out;
   EXPECT_TRUE(has(refused.out, "no single change of 'rows' float[4,3] makes it follow"));
   EXPECT_TRUE(has(refused.out, "--batch 4 --lr 0.01 --drop-last"));
