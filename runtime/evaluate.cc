@@ -15,12 +15,15 @@ void check_evaluation(const Feed& feed, const Dataset& data) {
   if (baked <= 0 || data.size() % baked == 0) return;
   if (data.size() < baked) {
     throw Error(
-        "{} has {} samples, fewer than the batch {} that is baked into the model; training "
-        "works without evaluation, with --eval-every 0",
+        "{} has {} samples, fewer than the batch {} that is baked into the model; --set-batch "
+        "takes "
+        "any number where that is provably right, and training works without evaluation, with "
+        "--eval-every 0",
         data.info().name, data.size(), baked);
   }
   support::notice(
-      "evaluation leaves out the last {} of {} samples: the model has the batch {} baked in",
+      "evaluation leaves out the last {} of {} samples: the model has the batch {} baked in; "
+      "--set-batch takes them, too, where that is provably right",
       data.size() % baked, data.size(), baked);
 }
 

@@ -32,9 +32,12 @@ int64_t rows_of(const TensorType& type) {
 
 int64_t Feed::baked_rows() const { return rows_of(first().type); }
 
+int64_t rows_in_file(const Session& session) {
+  return session.data_inputs().empty() ? -1 : rows_of(session.data_inputs()[0]->type);
+}
+
 int64_t baked_rows(const Session& session) {
-  if (session.options().pipeline.set_batch || session.data_inputs().empty()) return -1;
-  return rows_of(session.data_inputs()[0]->type);
+  return session.options().pipeline.set_batch ? -1 : rows_in_file(session);
 }
 
 namespace {

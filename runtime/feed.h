@@ -33,6 +33,9 @@ struct Feed {
 // Rows that the model's first input demands; -1: any number, as with --set-batch.
 int64_t baked_rows(const Session& session);
 
+// The same of the file, with --set-batch or without.
+int64_t rows_in_file(const Session& session);
+
 // Throws Error when the model has an input that data can't feed.
 Feed find_feed(const Session& session, const Flags& flags);
 

@@ -245,7 +245,8 @@ void baked_batch(Text& text, const CheckReport& report) {
         rows));
   }
   if (report.set_batch_problem.empty()) {
-    return text.line(fmt::format("  the batch {} is baked in; --set-batch takes any other", rows));
+    text.line(fmt::format("  the batch {} is baked in; --set-batch takes any other", rows));
+    return text.line("    (a saved file keeps it: eval that with --set-batch, too)");
   }
   text.line(fmt::format(
       "  the batch {0} is baked in: every (micro-)batch must have {0} rows (--drop-last)", rows));

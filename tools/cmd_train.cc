@@ -213,6 +213,17 @@ int dry_run(const Flags& flags, Session& session, const FedData& data, Trainer& 
   return 0;
 }
 
+// What was lifted here is in the saved file as it was: only trained values differ.
+void tell_saved_batch(const Session& session, const RunSummary& summary) {
+  const std::string& saved = summary.saved.empty() ? summary.saved_best : summary.saved;
+  const int64_t rows = rows_in_file(session);
+  if (saved.empty() || !session.options().pipeline.set_batch || rows <= 0) return;
+  support::notice(
+      "{} still has the batch {} baked in, as the file it comes from: `sardonyx eval` takes it "
+      "with --set-batch, other runtimes {} rows at once",
+      saved, rows, rows);
+}
+
 int train(Flags flags) {
   TrainCheckpoints checkpoints(flags);
   SessionOptions session_flags = tuning_until_signal(flags);
@@ -259,6 +270,7 @@ int train(Flags flags) {
     // Lines for people: who closed them early, as `head` does, has seen enough.
     forget_gone_reader();
   }
+  tell_saved_batch(*session, summary);
   if (writer != nullptr && !writer->failure().empty()) {
     throw Error("the checkpoint of step {} is missing: {}", summary.step, writer->failure());
   }

@@ -257,7 +257,25 @@ TEST_F(CliErrors, a_baked_batch_is_explained) {
       run("train baked.onnx --data synthetic:60 --batch 12 --set-batch --save s.onnx");
   EXPECT_EQ(train.code, 0) << train.err;
   EXPECT_TRUE(has(train.out, "5 steps per epoch"));
-  EXPECT_EQ(run("eval s.onnx --data synthetic:60 --set-batch").code, 0);
+  EXPECT_TRUE(
+      has(train.err,
+          "s.onnx still has the batch 8 baked in, as the file it comes from: `sardonyx eval` "
+          "takes it with --set-batch, other runtimes 8 rows at once\n"))
+      << train.err;
+  EXPECT_TRUE(has(check.out, "(a saved file keeps it: eval that with --set-batch, too)"));
+  EXPECT_FALSE(has(run("train baked.onnx --data synthetic:60 --set-batch").err, "still has"));
+  const std::string whole = run("eval s.onnx --data synthetic:60 --set-batch").out;
+  EXPECT_TRUE(has(whole, "  |  12 samples  ")) << whole;
+  const Outcome cut = run("eval s.onnx --data synthetic:60");
+  EXPECT_TRUE(has(cut.out, "  |  8 samples  ")) << cut.out;
+  EXPECT_TRUE(has(cut.err,
+                  "evaluation leaves out the last 4 of 12 samples: the model has the batch 8 baked "
+                  "in; --set-batch takes them, too"))
+      << cut.err;
+  expect(
+      "eval s.onnx --data synthetic:5", 1,
+      "error: synthetic (test) has 1 samples, fewer than the batch 8 that is baked into the model; "
+      "--set-batch takes any number where that is provably right, and training works without ");
   EXPECT_EQ(run("bench baked.onnx --set-batch --batch 3 --steps 1 --repetitions 1").code, 0);
   EXPECT_TRUE(has(run("inspect baked.onnx --training --set-batch --batch 5").out, "batch:5"));
   const auto by_hand = graph::parse(R"(<ir_version: 8, opset_import: ["" : 13]>
