@@ -9,6 +9,7 @@
 #include "graph/support/text.h"
 #include "ops/core/op.h"
 #include "passes/weight_inputs.h"
+#include "runtime/class_names.h"
 #include "runtime/data/adapt.h"
 #include "runtime/data/labels.h"
 #include "runtime/data/open.h"
@@ -230,10 +231,11 @@ struct Source {
 };
 
 void check_labels(const Dataset& data, const Feed& feed, const Flags& flags,
-                  const TensorType& scores) {
+                  const TensorType& scores, const std::vector<std::string>& names) {
   if (!feed.wants_labels || !feed.labels_input.empty()) return;
   if (takes_classes(flags)) {
-    check_class_labels(data, label_shape(flags, scores), scores.dims[1].value, flags.ignore_index);
+    check_class_labels(
+        data, {0, label_shape(flags, scores), scores.dims[1].value, flags.ignore_index, names});
   } else if (const graph::Tensor* labels = data.labels()) {
     check_targets(*labels, data.size(), data.info().label.shape, data.info().name);
     if (flags.loss == "bce_with_logits") check_shares(*labels, data.info().name);
@@ -298,6 +300,12 @@ Feed find_feed(const Session& session, const Flags& flags) {
   return feed;
 }
 
+std::vector<std::string> names_of_classes(const Session& session, const Flags& flags,
+                                          const TensorType& scores) {
+  if (!flags.loss_output.empty() || !takes_classes(flags) || scores.rank() < 2) return {};
+  return class_names(session.imported(), scores.dims[1].value);
+}
+
 FedData open_data(Session& session, const Feed& feed, const Flags& flags, int64_t rows,
                   DataUse use) {
   if (flags.data.empty()) {
@@ -344,8 +352,10 @@ FedData open_data(Session& session, const Feed& feed, const Flags& flags, int64_
   for (const std::string& note : any->info().notes) support::notice("{}", note);
   const Examination found = session.examine(rows, mode);
   if (!found.error.empty()) throw Error(found.error);
+  const std::vector<std::string> names = names_of_classes(session, flags, found.scores);
+  if (!names.empty()) session.add_notices({"the model's classes: " + class_names_str(names)});
   for (const auto& part : {data.train, data.test}) {
-    if (part != nullptr) check_labels(*part, feed, flags, found.scores);
+    if (part != nullptr) check_labels(*part, feed, flags, found.scores, names);
   }
   for (const passes::ParameterRow& row : found.parameters) {
     if (row.role == passes::ParameterRow::Role::kTrainable) data.parameters += row.type.numel();

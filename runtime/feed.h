@@ -39,6 +39,11 @@ int64_t rows_in_file(const Session& session);
 // Throws Error when the model has an input that data can't feed.
 Feed find_feed(const Session& session, const Flags& flags);
 
+// What the file calls the classes that `scores` tell apart (runtime/class_names.h); empty where
+// nothing is known or the labels are no classes.
+std::vector<std::string> names_of_classes(const Session& session, const Flags& flags,
+                                          const graph::TensorType& scores);
+
 struct FedData {
   std::shared_ptr<const Dataset> train, test;  // a part that wasn't asked for, or isn't there: null
   std::string name;                            // "fashion-mnist"

@@ -95,6 +95,7 @@ void add_data(Json& json, const CheckReport& report, const runtime::Flags& flags
   json["loss_assumed"] = report.loss_assumed;
   json["output"] = text_or_null(needs.output);
   json["classes"] = needs.classes > 0 ? Json(needs.classes) : Json();
+  json["class_names"] = report.class_names;
   json["samples"] = needs.samples;
   json["labels"] = text_or_null(needs.labels);
   json["placeholders"] = report.trainable() ? Json::array({"DATA.npz"}) : Json::array();

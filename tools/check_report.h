@@ -60,11 +60,12 @@ struct CheckReport {
   std::vector<passes::UnsupportedNode> unsupported;
   std::vector<Need> needs;  // one per unsupported node
   graph::TensorType scores;
-  bool loss_assumed = false;          // no flag names it
-  bool can_be_filled = false;         // with --init all would be well
-  bool too_large = false;             // the batch that was asked for doesn't fit
-  std::optional<MemoryFacts> memory;  // when a plan could be made
-  std::vector<std::string> tied;      // "'w' is read by 2 nodes"
+  std::vector<std::string> class_names;  // of the file, where they are others than 0, 1, 2, ...
+  bool loss_assumed = false;             // no flag names it
+  bool can_be_filled = false;            // with --init all would be well
+  bool too_large = false;                // the batch that was asked for doesn't fit
+  std::optional<MemoryFacts> memory;     // when a plan could be made
+  std::vector<std::string> tied;         // "'w' is read by 2 nodes"
   std::vector<std::string> near_misses;
   std::vector<std::string> notices;
   std::string problem;  // "" when nothing stands in the way

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "graph/support/text.h"
+#include "runtime/class_names.h"
 #include "runtime/text.h"
 #include "tools/check_advice.h"
 #include "tools/train_command.h"
@@ -259,6 +260,9 @@ void facts(Text& text, const CheckReport& report) {
                         report.producer.empty() ? "" : ", from " + report.producer));
   ports(text, "takes", report.inputs);
   ports(text, "gives", report.outputs);
+  if (!report.class_names.empty()) {
+    text.item("classes: " + runtime::class_names_str(report.class_names));
+  }
   baked_batch(text, report);
   text.line("  " + batch_norm(report));
   text.line("  " + dropout(report));

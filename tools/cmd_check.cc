@@ -239,6 +239,7 @@ CheckReport examine(const CheckFlags& check) {
   report.parameters = std::move(found.parameters);
   report.unsupported = std::move(found.unsupported);
   report.scores = found.scores;
+  report.class_names = runtime::names_of_classes(*session, flags, found.scores);
   report.problem = found.error;
   if (!report.problem.empty() && lacks_output(*session, *found.graph, flags.output)) {
     report.problem = fmt::format("there is no output '{}'; the outputs are:{}", flags.output,

@@ -74,7 +74,7 @@ DatasetPtr make(Arrays arrays, const std::string& name, Split split, int64_t cla
   info.classes = classes;
   info.axes = axes;
   auto dataset = std::make_shared<ArrayDataset>(std::move(arrays), std::move(info));
-  check_class_labels(*dataset, {}, classes, std::nullopt);
+  check_class_labels(*dataset, {0, {}, classes, std::nullopt});
   return dataset;
 }
 

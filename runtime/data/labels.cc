@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "graph/support/error.h"
+#include "runtime/class_names.h"
 #include "runtime/data/element.h"
 
 namespace sardonyx::runtime {
@@ -93,6 +94,19 @@ void check_not_floating(const Tensor& labels, const std::string& name) {
       name, type_text(labels), hint);
 }
 
+namespace {
+
+// Who gives the names of classes means their places.
+std::string place_of(const std::string& label, const std::vector<std::string>& names) {
+  const std::string list = "; the model calls its classes " + class_names_str(names);
+  const auto place = std::ranges::find(names, label);
+  return place == names.end()
+             ? list
+             : fmt::format("{}, so give {} for {}", list, place - names.begin(), label);
+}
+
+}  // namespace
+
 void check_class_labels(const Tensor& labels, const ClassLabels& expected,
                         const std::string& name) {
   check_not_empty(expected.samples, name);
@@ -109,15 +123,17 @@ void check_class_labels(const Tensor& labels, const ClassLabels& expected,
     std::string hint;
     if (value == expected.classes) hint = "; class numbers start at 0";
     if (countable && value < 0) hint = "; to leave samples out give --ignore-index";
+    if (!expected.names.empty()) hint = place_of(integer_text(labels, i), expected.names);
     throw Error("{}: label {} at index {} is out of range, expected 0..{} ({} classes){}", name,
                 integer_text(labels, i), index_text(i, labels.shape()), expected.classes - 1,
                 expected.classes, hint);
   }
 }
 
-void check_class_labels(const Dataset& dataset, const std::vector<int64_t>& sample_shape,
-                        int64_t classes, std::optional<int64_t> ignore_index) {
+void check_class_labels(const Dataset& dataset, ClassLabels expected) {
   const DatasetInfo& info = dataset.info();
+  const int64_t classes = expected.classes;
+  expected.samples = info.size;
   if (info.label.dtype == DType::kUndefined) {
     throw Error("{}: has no labels, but the loss needs class numbers", info.name);
   }
@@ -126,12 +142,12 @@ void check_class_labels(const Dataset& dataset, const std::vector<int64_t>& samp
       throw Error("{}: the data have {} classes, but the model tells {} apart", info.name,
                   info.classes, classes);
     }
-    check_class_labels(*labels, {info.size, sample_shape, classes, ignore_index}, info.name);
+    check_class_labels(*labels, expected, info.name);
     return;
   }
-  if (info.label.shape != sample_shape || info.classes > classes) {
+  if (info.label.shape != expected.sample_shape || info.classes > classes) {
     throw Error("{}: labels are {} with {} classes, the loss expects {} with {} classes", info.name,
-                info.label.str(), info.classes, graph::shape_str(sample_shape), classes);
+                info.label.str(), info.classes, graph::shape_str(expected.sample_shape), classes);
   }
 }
 

@@ -26,15 +26,16 @@ struct ClassLabels {
       sample_shape;     // of one sample's labels: {} for a class, {H,W} for one per pixel
   int64_t classes = 0;  // labels are 0..classes-1
   std::optional<int64_t> ignore_index;
+  std::vector<std::string> names = {};  // of the classes, where the model has others than numbers
 };
 
 // Class numbers: shape [samples, sample_shape...], integer type, range, in this order. Throws
 // Error.
 void check_class_labels(const graph::Tensor& labels, const ClassLabels& expected,
                         const std::string& name);
-// The same for a data set; labels that are computed (synthetic) are right by construction.
-void check_class_labels(const Dataset& dataset, const std::vector<int64_t>& sample_shape,
-                        int64_t classes, std::optional<int64_t> ignore_index);
+// The same for a data set, whose number of samples counts; labels that are computed (synthetic) are
+// right by construction.
+void check_class_labels(const Dataset& dataset, ClassLabels expected);
 
 // Targets of a regression: any numeric type, shape [samples, sample_shape...], no NaN or infinity.
 void check_targets(const graph::Tensor& targets, int64_t samples,

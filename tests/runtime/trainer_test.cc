@@ -495,7 +495,8 @@ TEST(Trainer, a_test_part_smaller_than_a_baked_batch_is_refused_before_training)
   EXPECT_EQ(
       error_of([&] { train(flags, 25); }),
       "synthetic (test) has 20 samples, fewer than the batch 25 that is baked into the model; "
-      "training works without evaluation, with --eval-every 0");
+      "--set-batch takes any number where that is provably right, and training works without "
+      "evaluation, with --eval-every 0");
 }
 
 TEST(Trainer, contradicting_flags_are_usage_errors) {

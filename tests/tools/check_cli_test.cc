@@ -261,6 +261,41 @@ TEST_F(CheckCli, open_sizes_are_named_as_the_cause_and_can_be_given) {
       << unknown.out;
 }
 
+TEST_F(CheckCli, names_of_classes_are_told_and_are_no_labels) {
+  graph::write_onnx(*graph::parse(R"(<ir_version: 8, opset_import: ["" : 13, "ai.onnx.ml" : 1]>
+      g (float[N,2] x) => (scores) <float[2,3] w = {1, 2, 3, 4, 5, 6}> {
+        p = MatMul(x, w)
+        scores = ai.onnx.ml.ZipMap<classlabels_int64s = [3, 5, 9]>(p)
+      })"),
+                    program_.file("named.onnx"));
+  const Outcome text = run("check named.onnx");
+  EXPECT_EQ(text.code, 0) << text.err;
+  EXPECT_TRUE(has(text.out, "\n  classes: 3, 5, 9: labels are positions 0..2 in that list\n"))
+      << text.out;
+  EXPECT_EQ(json("named.onnx")["class_names"], Json::array({"3", "5", "9"}));
+  EXPECT_EQ(json("named.onnx --loss mse")["class_names"], Json::array());
+  const auto data = [&](const char* name, char last) {
+    store(program_.file(name),
+          zip_file({{"x.npy", npy_file("|u1", "(3, 2)", "123456")},
+                    {"y.npy", npy_file("|i1", "(3,)", std::string("\x00\x02", 2) + last)}}));
+  };
+  data("places.npz", 1);
+  data("names.npz", 5);
+  data("others.npz", 4);
+  const Outcome trained = run("train named.onnx --data npz:places.npz --steps 1");
+  EXPECT_EQ(trained.code, 0) << trained.err;
+  EXPECT_TRUE(has(trained.err, "classes: 3, 5, 9: labels are positions 0..2 in that list\n"))
+      << trained.err;
+  const Outcome names = run("train named.onnx --data npz:names.npz --steps 1");
+  EXPECT_EQ(names.code, 1);
+  EXPECT_TRUE(has(names.err,
+                  "label 5 at index 2 is out of range, expected 0..2 (3 classes); the model calls "
+                  "its classes 3, 5, 9: labels are positions 0..2 in that list, so give 1 for 5\n"))
+      << names.err;
+  const Outcome others = run("eval named.onnx --data npz:others.npz");
+  EXPECT_TRUE(has(others.err, "9: labels are positions 0..2 in that list\n")) << others.err;
+}
+
 // --- a fixed batch
 
 TEST_F(CheckCli, what_is_in_the_way_in_any_case_is_no_reason_against_set_batch) {

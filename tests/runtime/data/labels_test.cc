@@ -75,10 +75,10 @@ TEST(Labels, unsigned_labels_do_not_wrap) {
 
 TEST(Labels, computed_labels_are_checked_by_their_type) {
   auto data = make_synthetic({8, {4}, 10, {DType::kInt64, {}}, 0}, Split::kTrain);
-  EXPECT_EQ(error_of([&] { check_class_labels(*data, {}, 10, {}); }), "no error");
-  EXPECT_EQ(error_of([&] { check_class_labels(*data, {}, 12, {}); }), "no error");
-  EXPECT_NE(error_of([&] { check_class_labels(*data, {}, 9, {}); }), "no error");
-  EXPECT_NE(error_of([&] { check_class_labels(*data, {4}, 10, {}); }), "no error");
+  EXPECT_EQ(error_of([&] { check_class_labels(*data, {0, {}, 10, {}}); }), "no error");
+  EXPECT_EQ(error_of([&] { check_class_labels(*data, {0, {}, 12, {}}); }), "no error");
+  EXPECT_NE(error_of([&] { check_class_labels(*data, {0, {}, 9, {}}); }), "no error");
+  EXPECT_NE(error_of([&] { check_class_labels(*data, {0, {4}, 10, {}}); }), "no error");
 }
 
 TEST(Labels, targets_need_the_shape_and_finite_numbers) {
