@@ -40,11 +40,13 @@ Use defining_use(const Value& value) {
   return {};
 }
 
+bool fills_parameter_slot(const Value& input) { return fills_slot(defining_use(input)); }
+
 std::vector<Value*> weight_inputs(const Graph& graph) {
   if (graph.inputs().empty()) return {};
   const Value* data = graph.inputs()[0];
   const auto is_weight = [&](const Value* input) {
-    return input != data && may_be_weight(*input) && fills_slot(defining_use(*input));
+    return input != data && may_be_weight(*input) && fills_parameter_slot(*input);
   };
   if (std::ranges::none_of(graph.inputs(), is_weight)) return {};
   const bool has_batch = data->type.ranked && !data->type.dims.empty();

@@ -13,6 +13,9 @@ namespace sardonyx::passes {
 // was imported.
 std::vector<graph::Value*> weight_inputs(const graph::Graph& graph);
 
+// Whether an input fills the slot of a parameter so, whatever its type.
+bool fills_parameter_slot(const graph::Value& input);
+
 // The first use that says what a value is, seen through operators of one operand and other shapes
 // of it; `node` is null when there is none.
 graph::Use defining_use(const graph::Value& value);

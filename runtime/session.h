@@ -23,6 +23,7 @@
 #include "passes/pass_manager.h"
 #include "runtime/kernel_choices.h"
 #include "runtime/measuring_tuner.h"
+#include "runtime/open_sizes.h"
 #include "runtime/replicas.h"
 
 namespace sardonyx::runtime {
@@ -147,8 +148,8 @@ class Session {
   // any plan.
   void describe_data(std::map<std::string, std::vector<int64_t>> sample_shapes,
                      graph::TensorType labels);
-  // The same for the first input alone, without data.
-  void describe_sample(const std::vector<int64_t>& sizes);
+  // The same without data. Throws Error where the model has no input of such a name.
+  void describe_sample(const SampleSizes& sizes);
   // The preparation for `rows` rows; an Error of a pass is part of the result.
   Examination examine(int64_t rows, passes::Mode mode = passes::Mode::kTrain);
   // The table of `check`: every float tensor with its role and reason. Runs the preparation for

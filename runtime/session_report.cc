@@ -4,8 +4,10 @@
 #include <algorithm>
 
 #include "graph/support/error.h"
+#include "graph/support/text.h"
 #include "passes/pipelines.h"
 #include "runtime/session.h"
+#include "runtime/text.h"
 
 namespace sardonyx::runtime {
 
@@ -19,8 +21,24 @@ void Session::describe_data(std::map<std::string, std::vector<int64_t>> sample_s
   options_.pipeline.loss.labels = std::move(labels);
 }
 
-void Session::describe_sample(const std::vector<int64_t>& sizes) {
-  if (!data_inputs().empty()) describe_data({{data_inputs()[0]->name, sizes}}, {});
+void Session::describe_sample(const SampleSizes& sizes) {
+  std::map<std::string, std::vector<int64_t>> by_name;
+  for (const auto& [name, shape] : sizes) {
+    const graph::Value* input = nullptr;
+    std::vector<std::string> names;
+    for (const graph::Value* known : data_inputs()) {
+      if (input == nullptr && (name.empty() || known->name == name)) input = known;
+      names.push_back(support::in_quotes(known->name));
+    }
+    if (input == nullptr) {
+      throw Error("--input {}=...: the model has no such input that takes data; there is {}",
+                  support::escaped(name), names.empty() ? "none" : join(names));
+    }
+    if (!by_name.emplace(input->name, shape).second) {
+      throw Error("--input gives sizes for {} twice", support::in_quotes(input->name));
+    }
+  }
+  describe_data(std::move(by_name), {});
 }
 
 // nll of anything else trains too, towards minus infinity.

@@ -21,17 +21,20 @@ std::string numpy_name(graph::DType dtype) {
   return graph::is_floating(dtype) ? "float32" : std::string(graph::dtype_name(dtype));
 }
 
-// "[N,3,32,32]", with ? for what is open.
-std::string rows_of(const std::vector<int64_t>& sample) {
+// "[N,3,H,32]", with ? for what is open and has no name.
+std::string rows_of(const std::vector<graph::Dim>& sample) {
   std::string text = "[N";
-  for (const int64_t size : sample) text += size < 0 ? ",?" : fmt::format(",{}", size);
+  for (const graph::Dim& dim : sample) {
+    text += "," + (dim.known()          ? std::to_string(dim.value)
+                   : dim.symbol.empty() ? "?"
+                                        : support::escaped(dim.symbol));
+  }
   return text + "]";
 }
 
-std::vector<int64_t> sizes_behind(const graph::TensorType& type, size_t axis) {
-  std::vector<int64_t> sizes;
-  for (size_t i = axis; i < type.dims.size(); ++i) sizes.push_back(type.dims[i].value);
-  return sizes;
+std::vector<graph::Dim> sizes_behind(const graph::TensorType& type, size_t axis) {
+  if (type.dims.size() <= axis) return {};
+  return {type.dims.begin() + static_cast<std::ptrdiff_t>(axis), type.dims.end()};
 }
 
 // "int64 [N,128]"
@@ -56,7 +59,8 @@ std::string scores_name(const CheckReport& report, const runtime::Flags& flags) 
   std::string name;
   for (const auto& [output, type] : report.output_types) {
     const bool floats = graph::is_floating(type.dtype);
-    const bool fits = !type.ranked || sizes_behind(type, 1) == sizes_behind(report.scores, 1);
+    const bool fits =
+        !type.ranked || rows_of(sizes_behind(type, 1)) == rows_of(sizes_behind(report.scores, 1));
     if (!floats || (!fits && report.output_types.size() > 1)) continue;
     if (!name.empty()) return "";
     name = output;
@@ -90,8 +94,11 @@ bool one_value_per_row(const graph::TensorType& scores) {
 
 DataNeeds data_needs(const CheckReport& report, const runtime::Flags& flags) {
   DataNeeds needs;
-  needs.samples = fmt::format("{} {}", numpy_name(report.sample_dtype),
-                              report.sample_ranked ? rows_of(report.sample_shape) : "[N,...]");
+  needs.samples = fmt::format(
+      "{} {}", numpy_name(report.sample_dtype),
+      report.sample_ranked ? rows_of({report.sample_shape.begin(), report.sample_shape.end()})
+                           : "[N,...]");
+  if (report.fed.size() == 1) needs.samples = array_text(report.fed[0].second);
   if (report.fed.size() > 1) needs.samples = arrays_by_name(report.fed);
   if (!flags.loss_output.empty()) {
     needs.loss = fmt::format("the loss is {}", support::in_quotes(flags.loss_output));
@@ -130,8 +137,16 @@ std::vector<std::string> assumptions(const CheckReport& report, const runtime::F
   return lines;
 }
 
+std::string sizes_step(const CheckReport& report, const runtime::Flags& flags) {
+  return fmt::format(
+      "{} depends on the open sizes; --input says those of one sample, without the batch\n  {}\n  "
+      "{}",
+      report.trainable() ? "the memory of a step" : "whether it can be trained",
+      check_command(report, flags), runtime::made_up_str(report.open));
+}
+
 std::string next_step(const CheckReport& report, const runtime::Flags& flags) {
-  if (report.trainable()) return "";
+  if (report.trainable()) return report.open.empty() ? "" : sizes_step(report, flags);
   if (report.can_be_filled) {
     runtime::Flags filled = flags;
     filled.init = "pytorch";
@@ -142,7 +157,8 @@ std::string next_step(const CheckReport& report, const runtime::Flags& flags) {
   const bool operators = std::ranges::any_of(
       report.unsupported,
       [](const passes::UnsupportedNode& node) { return node.kind == Kind::kUnknownOperator; });
-  return operators ? about_operators(groups) : "";
+  if (operators) return about_operators(groups);
+  return report.open.empty() ? "" : sizes_step(report, flags);
 }
 
 }  // namespace sardonyx::tools

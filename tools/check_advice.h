@@ -21,7 +21,9 @@ struct DataNeeds {
 DataNeeds data_needs(const CheckReport& report, const runtime::Flags& flags);
 // The same as lines, and what else was taken for granted.
 std::vector<std::string> assumptions(const CheckReport& report, const runtime::Flags& flags);
-// What to do with a file that can't be trained; "" when nothing is known.
+// How to say sizes that the file leaves open. Only where there are some.
+std::string sizes_step(const CheckReport& report, const runtime::Flags& flags);
+// What to do with a file that can't be trained, or can't be planned; "" when nothing is known.
 std::string next_step(const CheckReport& report, const runtime::Flags& flags);
 
 }  // namespace sardonyx::tools

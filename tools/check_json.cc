@@ -119,6 +119,10 @@ std::string report_json(const CheckReport& report, const runtime::Flags& flags) 
   json["tied"] = report.tied;
   json["inputs"] = report.inputs;
   json["outputs"] = report.outputs;
+  json["open_sizes"] = Json::array();
+  for (const runtime::OpenInput& input : report.open) {
+    json["open_sizes"].push_back(runtime::open_axes_str(input));
+  }
   json["baked_batch"] = report.baked_rows > 0 ? Json(report.baked_rows) : Json();
   json["set_batch"] = report.set_batch_known ? Json(report.set_batch_problem.empty()) : Json();
   json["set_batch_problem"] = text_or_null(report.set_batch_problem);

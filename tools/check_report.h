@@ -11,6 +11,7 @@
 #include "passes/pass.h"
 #include "passes/plan.h"
 #include "runtime/config.h"
+#include "runtime/open_sizes.h"
 #include "tools/largest_batch.h"
 #include "tools/node_needs.h"
 
@@ -42,6 +43,9 @@ struct CheckReport {
   graph::DType sample_dtype = graph::DType::kUndefined;
   std::vector<std::pair<std::string, graph::TensorType>> fed;  // with samples, as far as known
   graph::TensorType fed_labels;  // of an input of the file that takes labels; undefined: none does
+  runtime::SampleSizes sample;   // as flags give it
+  std::vector<runtime::OpenInput> open;  // inputs with sizes that only data will tell
+  bool undecided = false;                // as long as they are: `problem` says that
   int64_t nodes = 0, opset = 0, convolutions = 0, batch_norms = 0, dropouts = 0;
   int64_t batch_norms_in_training_form = 0;
   std::string folded_batch_norms;            // what the export did with others; "": unknown

@@ -119,8 +119,16 @@ void verdict(Text& text, const CheckReport& report) {
     text.line(fmt::format("{}: trainable, {} parameters in {} tensor{}{}", model,
                           runtime::count_str(elements(report, Role::kTrainable)), count, s(count),
                           reservations(report)));
+    const size_t shown = text.shown(report.open.size(), kPorts);
+    for (size_t i = 0; i < shown; ++i) {
+      text.item(fmt::format("open, until there are data: the size of {}",
+                            runtime::open_axes_str(report.open[i])));
+    }
+    text.rest(report.open.size(), shown);
   } else {
-    text.line(fmt::format("{}: can't be trained as it is", printable(report.model)));
+    text.line(fmt::format("{}: {}", printable(report.model),
+                          report.undecided ? "can't be told yet whether it can be trained"
+                                           : "can't be trained as it is"));
     const std::string problem = besides_nodes(report);
     if (!problem.empty()) text.line(problem);
   }
@@ -296,7 +304,16 @@ void largest(Text& text, const CheckReport& report) {
   }
 }
 
-void memory(Text& text, const CheckReport& report) {
+// Each of these lines is to be read, or copied, in full.
+void unplanned_memory(Text& text, const CheckReport& report, const runtime::Flags& flags) {
+  text.head("memory");
+  for (const std::string& line : runtime::split(sizes_step(report, flags), '\n')) {
+    text.line("  " + line);
+  }
+}
+
+void memory(Text& text, const CheckReport& report, const runtime::Flags& flags) {
+  if (report.trainable() && !report.open.empty()) return unplanned_memory(text, report, flags);
   if (!report.memory) return;
   const passes::MemoryReport& planned = report.memory->planned;
   text.head(report.replicas > 1
@@ -367,7 +384,7 @@ std::string report_text(const CheckReport& report, const runtime::Flags& flags, 
   unsupported(text, report);
   parameters(text, report);
   facts(text, report);
-  memory(text, report);
+  memory(text, report, flags);
   list(text, "near misses", report.near_misses);
   list(text, "notices", notices(report));
   ending(text, report, flags);

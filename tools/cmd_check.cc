@@ -15,6 +15,7 @@
 #include "runtime/open_sizes.h"
 #include "runtime/single_rows.h"
 #include "runtime/text.h"
+#include "tools/assumed_sizes.h"
 #include "tools/check_advice.h"
 #include "tools/check_json.h"
 #include "tools/check_report.h"
@@ -30,7 +31,7 @@ namespace {
 
 struct CheckFlags {
   runtime::Flags shared;
-  std::vector<int64_t> sample;  // sizes of one sample; empty: as the file says
+  runtime::SampleSizes sample;  // empty: as the file says
   bool all = false;
 };
 
@@ -38,8 +39,8 @@ using SessionPtr = std::unique_ptr<runtime::Session>;
 
 constexpr int64_t kMostSearchedNodes = 5000;  // a plan of more takes seconds
 
-// `sample`: sizes of one sample; empty: as the file says.
-SessionPtr open_session(const runtime::Flags& flags, const std::vector<int64_t>& sample) {
+// `sample`: empty: as the file says.
+SessionPtr open_session(const runtime::Flags& flags, const runtime::SampleSizes& sample) {
   SessionPtr session = runtime::Session::open(flags.model, runtime::session_options(flags));
   if (!sample.empty()) session->describe_sample(sample);
   return session;
@@ -70,14 +71,18 @@ int64_t rows_to_try(const runtime::Flags& flags, int64_t baked) {
 // For a file with a fixed number of rows: the session with --set-batch if that works or was asked
 // for. `session`: without it. What is in the way in any case is no reason against --set-batch.
 SessionPtr try_set_batch(runtime::Session& session, const CheckFlags& check,
-                         const runtime::Flags& unbounded, CheckReport& report) {
+                         const runtime::Flags& unbounded, const AssumedSizes& assumed,
+                         CheckReport& report) {
   runtime::Flags flags = unbounded;
   flags.set_batch = true;
   const int64_t rows = rows_to_try(flags, report.baked_rows);
-  const std::string problem = open_session(flags, check.sample)->examine(rows).error;
-  const bool otherwise_fine = problem.empty() || fault_in_its_own_form(session, flags).empty();
+  // With open sizes nothing is proven.
+  const std::string problem = open_session(flags, assumed.sample)->examine(rows).error;
+  const bool sized = assumed.open.empty() || assumed.work;
+  const bool otherwise_fine =
+      sized && (problem.empty() || fault_in_its_own_form(session, flags).empty());
   report.set_batch_known = otherwise_fine;
-  report.set_batch = problem.empty() || check.shared.set_batch;
+  report.set_batch = (sized && problem.empty()) || check.shared.set_batch;
   if (otherwise_fine && !problem.empty()) {
     const bool told = problem.find("--set-batch: ") != std::string::npos;
     report.set_batch_problem = told ? problem : fmt::format("with {} rows, {}", rows, problem);
@@ -90,6 +95,8 @@ SessionPtr try_set_batch(runtime::Session& session, const CheckFlags& check,
 void describe_feed(const runtime::Feed& feed, const graph::Graph& prepared, CheckReport& report) {
   for (const auto& [name, type] : feed.inputs) {
     const graph::Value* input = prepared.find(name);
+    const auto open = std::ranges::find(report.open, name, &runtime::OpenInput::name);
+    if (open != report.open.end()) input = nullptr;
     report.fed.emplace_back(name, input == nullptr ? type : input->type);
   }
   report.fed_labels = feed.labels;
@@ -178,19 +185,41 @@ void add_memory(runtime::Session& session, const CheckFlags& check, CheckReport&
   }
 }
 
-// What is behind any other problem of a model whose input has open sizes.
-std::string explain_open_sizes(const runtime::Session& session, const std::string& problem) {
-  const std::string open = runtime::open_sizes(session.imported(), session.options().pipeline);
-  return open.empty() ? problem : open;
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+// What is found with sizes that work counts, also its notices. What is in the way with others alike
+// has nothing to do with sizes, and stays the problem. With open ones scores are known better, if
+// the preparation comes to an end.
+void examine_with(const AssumedSizes& assumed, const runtime::Session& session,
+                  runtime::Flags flags, CheckReport& report, runtime::Examination& found) {
+  if (assumed.work) {
+    flags.set_batch = report.set_batch;
+    const SessionPtr sized = open_session(flags, assumed.sample);
+    runtime::Examination other = sized->examine(report.rows);
+    if (found.error.empty()) {
+      other.scores = found.scores;
+    } else {
+      forget_sizes(other.scores, assumed.open);
+    }
+    found = std::move(other);
+    report.notices = sized->notices();
+    return;
+  }
+  report.notices = session.notices();
+  if (found.error.empty() || first_line(assumed.error) == first_line(found.error)) return;
+  found.error = runtime::open_sizes(session.imported(), session.options().pipeline);
+  report.undecided = true;
 }
 
 // A file without weights may be fine with new ones.
 bool can_be_filled(const runtime::Session& session, const CheckFlags& check, runtime::Flags flags,
-                   int64_t rows) {
+                   const CheckReport& report) {
   if (!flags.init.empty() || passes::weight_inputs(session.imported()).empty()) return false;
   flags.init = "pytorch";
   const SessionPtr filled = open_session(flags, check.sample);
-  return filled->examine(rows).error.empty() && refused_by_train(*filled, flags).empty();
+  return filled->examine(report.rows).error.empty() &&
+         open_weight(filled->imported(), report.open).empty() &&
+         refused_by_train(*filled, flags).empty();
 }
 
 // Behind nodes that can't be run nobody has looked for it.
@@ -206,6 +235,15 @@ std::string list_outputs(const CheckReport& report) {
   return text;
 }
 
+// The first input's, where flags give it.
+void describe_sample(const runtime::SampleSizes& sizes, const std::vector<graph::Value*>& inputs,
+                     CheckReport& report) {
+  const auto given = inputs.empty() ? sizes.end() : sizes.find(inputs[0]->name);
+  if (given == sizes.end()) return;
+  report.sample_shape = given->second;
+  report.sample_ranked = true;
+}
+
 CheckReport examine(const CheckFlags& check) {
   const runtime::Flags& flags = check.shared;
   runtime::Flags unbounded = flags;
@@ -218,12 +256,17 @@ CheckReport examine(const CheckFlags& check) {
   report.producer = session->model().skeleton().producer_name();
   report.replicas = session->replicas();
   report.baked_rows = runtime::baked_rows(*session);
+  const int64_t any_rows = runtime::largest_micro_batch(runtime::batch_setup(flags, -1));
+  const AssumedSizes assumed = assume_sizes(*session, as_in_file, check.sample,
+                                            report.baked_rows > 0 ? report.baked_rows : any_rows);
   if (report.baked_rows > 0) {
-    SessionPtr any = try_set_batch(*session, check, unbounded, report);
+    SessionPtr any = try_set_batch(*session, check, unbounded, assumed, report);
     if (any != nullptr) session = std::move(any);
   }
   describe_graph(session->imported(), report);
-  if (!check.sample.empty()) report.sample_shape = check.sample;
+  report.sample = check.sample;
+  report.open = assumed.open;
+  describe_sample(session->options().pipeline.sample_shapes, session->data_inputs(), report);
   const FoldedBatchNorm folded = folded_batch_norm(session->model().skeleton());
   report.folded_batch_norms = describe(folded);
   report.folded_count = folded.convolutions;
@@ -236,6 +279,9 @@ CheckReport examine(const CheckFlags& check) {
   report.batch = setup.batch;
   report.rows = runtime::largest_micro_batch(setup);
   runtime::Examination found = session->examine(report.rows);
+  if (!report.open.empty()) {
+    examine_with(assumed, *session, unbounded, report, found);
+  }
   report.parameters = std::move(found.parameters);
   report.unsupported = std::move(found.unsupported);
   report.scores = found.scores;
@@ -245,31 +291,29 @@ CheckReport examine(const CheckFlags& check) {
     report.problem = fmt::format("there is no output '{}'; the outputs are:{}", flags.output,
                                  list_outputs(report));
   }
+  if (report.problem.empty()) report.problem = open_weight(session->imported(), report.open);
   if (report.problem.empty()) report.problem = refused_by_train(*session, flags);
   if (report.problem.empty()) {
     describe_feed(runtime::find_feed(*session, flags), *found.graph, report);
   }
   if (report.problem.empty()) report.problem = refused_by_save(*session, *found.graph);
-  if (report.problem.empty()) {
+  if (report.problem.empty() && report.open.empty()) {
     try {
       add_memory(*session, check, report);
     } catch (const Error& error) {
       report.problem = error.what();
     }
   }
-  if (!report.problem.empty() && check.sample.empty()) {
-    report.problem = explain_open_sizes(*session, report.problem);
-  }
   if (!report.problem.empty()) {
     runtime::Flags filled = unbounded;
     filled.set_batch = report.set_batch;
-    report.can_be_filled = can_be_filled(*session, check, filled, report.rows);
+    report.can_be_filled = can_be_filled(*session, check, filled, report);
   }
   report.needs = needs(*found.graph, report.unsupported,
                        flags.loss_output.empty() ? flags.output : flags.loss_output);
   describe_parameters(session->imported(), report);
   find_near_misses(session->imported(), *found.graph, flags, report);
-  if (!report.memory) report.notices = session->notices();
+  if (!report.memory && report.open.empty()) report.notices = session->notices();
   return report;
 }
 

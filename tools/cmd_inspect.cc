@@ -34,7 +34,7 @@ struct InspectFlags {
   runtime::Flags shared;
   std::string format, file, diff;  // format "": text
   std::optional<int64_t> max_elements;
-  std::vector<int64_t> sample;  // sizes of one sample; empty: as the file says
+  runtime::SampleSizes sample;  // empty: as the file says
   bool json = false, training = false, summary = false;
   std::vector<const CLI::Option*> of_training;  // those that say how a training graph is made
 

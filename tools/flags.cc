@@ -325,22 +325,40 @@ void add_json_flag(CLI::App& app, Flags& flags) {
 
 namespace {
 
-// "3x224x224"
-std::vector<int64_t> sample_sizes(const std::string& text) {
-  std::vector<int64_t> sizes;
-  for (const std::string& part : runtime::split(text, 'x')) {
-    sizes.push_back(whole_number("--input", part, 1, kMostCount));
+// "3x224x224", "tokens=20", or "lengths=" where a sample is one number.
+void add_sample(runtime::SampleSizes& samples, const std::string& text) {
+  const size_t equals = text.rfind('=');
+  const bool named = equals != std::string::npos;
+  const std::string sizes = named ? text.substr(equals + 1) : text;
+  std::vector<int64_t> sample;
+  for (const std::string& part : runtime::split(sizes, 'x')) {
+    if (named && sizes.empty()) break;
+    const auto size = runtime::parse_whole(part);
+    if (!size || *size < 1 || *size > kMostCount) {
+      throw runtime::UsageError(
+          "--input '{}': expected the sizes of one sample, as 3x224x224, or NAME=SIZES, each from "
+          "1 "
+          "to {}",
+          text, kMostCount);
+    }
+    sample.push_back(*size);
   }
-  return sizes;
+  if (samples.emplace(named ? text.substr(0, equals) : "", sample).second) return;
+  throw runtime::UsageError("--input '{}': the same input has sizes already", text);
 }
 
 }  // namespace
 
-CLI::Option* add_sample_flag(CLI::App& app, std::vector<int64_t>& sizes) {
+CLI::Option* add_sample_flag(CLI::App& app, runtime::SampleSizes& sizes) {
   return app
-      .add_option_function<std::string>(
-          "--input", [&sizes](const std::string& text) { sizes = sample_sizes(text); },
-          "sizes of one sample, as 3x224x224, where the file leaves them open")
+      .add_option_function<std::vector<std::string>>(
+          "--input",
+          [&sizes](const std::vector<std::string>& texts) {
+            for (const std::string& text : texts) add_sample(sizes, text);
+          },
+          "sizes of one sample without the batch, as 3x224x224, where the file leaves them open;\n"
+          "NAME=SIZES for another input than the first")
+      ->allow_extra_args(false)
       ->type_name("SIZES");
 }
 

@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 
 #include "runtime/config.h"
+#include "runtime/open_sizes.h"
 
 namespace sardonyx::tools {
 
@@ -34,8 +35,8 @@ void add_experiment_flags(CLI::App& app, runtime::Flags& flags);
 void add_trace_flag(CLI::App& app, runtime::Flags& flags);  // among the file flags of train
 void add_tune_flag(CLI::App& app, runtime::Flags& flags);   // among the run flags of train
 void add_json_flag(CLI::App& app, runtime::Flags& flags);
-// --input: sizes of one sample; stays empty where the file says them.
-CLI::Option* add_sample_flag(CLI::App& app, std::vector<int64_t>& sizes);
+// --input: sizes of one sample, by input; stays empty where the file says them.
+CLI::Option* add_sample_flag(CLI::App& app, runtime::SampleSizes& sizes);
 
 // Numbers, strictly: "0x10", "1e3" or what is out of range is a usage error that says so. `T`:
 // int64_t, int or std::optional<int64_t>.

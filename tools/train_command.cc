@@ -139,6 +139,22 @@ std::string train_command(const CheckReport& report, const runtime::Flags& flags
   return words.text() + " --save trained.onnx";
 }
 
+std::string check_command(const CheckReport& report, const runtime::Flags& flags) {
+  Words words("sardonyx check " + quoted(report.model));
+  words.each("--input", runtime::sample_flags(report.sample));
+  words.each("--input", runtime::sample_flags(report.open));
+  words.number("--batch", flags.batch);
+  words.number("--lr", flags.lr);
+  add_optimizer(words, flags);
+  words.flag("--set-batch", flags.set_batch);
+  words.number("--accumulate", flags.accumulate);
+  words.number("--micro-batch", flags.micro_batch);
+  add_devices(words, flags);
+  add_loss(words, flags);
+  add_parameters(words, flags);
+  return words.text();
+}
+
 std::string to_fill_in(const CheckReport& report) {
   const std::string named = named_data(report);
   return fmt::format(" (DATA.npz: your arrays, see docs/data.md{})",
