@@ -1,5 +1,5 @@
 #!/bin/bash
-# Fuzzes the readers of files: builds the preset `fuzz`, then lets libFuzzer change what stands in
+# Fuzzes the readers of files: builds the preset `asan`, then lets libFuzzer change what stands in
 # tests/fuzz/corpus. What is found goes to build/fuzz/findings; a copy in tests/fuzz/corpus/TARGET, under a name that
 # says what it was, is a regression test from then on (tests/fuzz/fuzz_corpus_test.cc).
 set -euo pipefail
@@ -24,7 +24,7 @@ corpus=tests/fuzz/corpus
 grown=build/fuzz/corpus      # what libFuzzer adds; kept between runs
 findings=build/fuzz/findings
 logs=build/fuzz/logs
-fuzzer=build/fuzz/tests/fuzz_targets
+fuzzer=build/asan/tests/fuzz_targets
 jobs=${SARDONYX_FUZZ_JOBS:-$(nproc)}
 seed=${SARDONYX_FUZZ_SEED:-0}  # 0: libFuzzer takes one from the clock
 
@@ -34,8 +34,8 @@ export UBSAN_OPTIONS=print_stacktrace=1
 limits=(-rss_limit_mb=1024 -malloc_limit_mb=512 -timeout=10)
 
 build() {
-  cmake --preset fuzz >/dev/null
-  cmake --build build/fuzz --parallel "$jobs" --target fuzz_targets
+  cmake --preset asan >/dev/null
+  cmake --build build/asan --parallel "$jobs" --target fuzz_targets
   # Scratch files: in memory where the system has such a place.
   local scratch=/dev/shm
   [ -w $scratch ] || scratch=${TMPDIR:-/tmp}

@@ -61,10 +61,18 @@ template <class T>
 enum class Terms : uint8_t { kOne, kTwo };
 enum class Gate : uint8_t { kOpen, kByY, kByAffine };
 
-// V is T or a few of them.
+// V is T or a few of them, which stand anywhere (as a template's argument a type loses its
+// alignment of one T).
 template <class V, class T>
 [[gnu::always_inline]] inline V get(const T* from) {
-  return *reinterpret_cast<const V*>(from);
+  V v;
+  __builtin_memcpy(&v, from, sizeof v);
+  return v;
+}
+
+template <class V, class T>
+[[gnu::always_inline]] inline void put(T* to, V v) {
+  __builtin_memcpy(to, &v, sizeof v);
 }
 
 template <class V>
@@ -193,7 +201,7 @@ struct GradSums {
   template <class Numbers>
   [[gnu::always_inline]] Numbers read(int64_t i, Numbers at, const Line<Numbers>& line) const {
     const Numbers d = gradient_at<Numbers, kTerms, kGate>(g, i, at, line);
-    if (dz != nullptr) *reinterpret_cast<Numbers*>(dz + i) = d;
+    if (dz != nullptr) put(dz + i, d);
     return d;
   }
 
@@ -317,7 +325,7 @@ struct GradData {
     if constexpr (kThrough == Through::kStatistics) at = get<Numbers>(x + i);
     Numbers d = s.a * gradient_at<Numbers, kTerms, kGate>(g, i, at, line);
     if constexpr (kThrough == Through::kStatistics) d -= (at - s.mean) * s.k + s.c;
-    *reinterpret_cast<Numbers*>(dx + i) = d;
+    put(dx + i, d);
     return d;
   }
 

@@ -3,7 +3,7 @@
 // time than fuzz.sh allows) is a finding.
 //
 // A target must not remember anything from one call to the next. libFuzzer drives them in the
-// preset `fuzz` (fuzz_main.cc); fuzz_corpus_test.cc replays tests/fuzz/corpus in every build.
+// preset `asan` (fuzz_main.cc); fuzz_corpus_test.cc replays tests/fuzz/corpus in every build.
 #pragma once
 
 #include <cstddef>

@@ -246,7 +246,10 @@ TEST(AtomicWrite, killed_at_any_moment_a_save_leaves_a_whole_model) {
   for (int round = 0; round < 20; ++round) {
     const pid_t child = ::fork();
     if (child == 0) save_without_end(from, to, kSize);
-    ::usleep(3000 + 2371 * round);
+    // The moments are counted from when a new file stands, however slow the build.
+    const size_t files = count_files(folder.path());
+    for (int wait = 0; wait < 100'000 && count_files(folder.path()) <= files; ++wait) ::usleep(100);
+    ::usleep(131 * round * round);
     ASSERT_EQ(::kill(child, SIGKILL), 0);
     ASSERT_EQ(::waitpid(child, nullptr, 0), child);
     const std::vector<double> w = value_in(to, "w");

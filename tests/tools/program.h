@@ -18,6 +18,7 @@ struct Outcome {
 
 class Program {
  public:
+  Program() {}  // Not defaulted, for constant programs without an initializer.
   // Words are split at spaces; there is no shell. SARDONYX_LOG is left as it is.
   Outcome run(const std::string& arguments) const;
   // Starts it and returns at once; `wait` ends the story. `file_limit`: bytes a file may grow to.

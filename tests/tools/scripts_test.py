@@ -189,9 +189,9 @@ class FuzzSh(ScriptTest):
     QUIET = 'echo "#9 DONE cov: 12 ft: 34 corp: 5/6b"; echo "stat::number_of_executed_units: 9"'
 
     def run_fuzz_sh(self, *arguments: str, fuzzer: str = QUIET):
-        self.stand_in("cmake", "mkdir -p build/fuzz/tests")
+        self.stand_in("cmake", "mkdir -p build/asan/tests")
         self.stand_in("fuzz_targets", fuzzer)
-        program = self.root / "build/fuzz/tests/fuzz_targets"
+        program = self.root / "build/asan/tests/fuzz_targets"
         program.parent.mkdir(parents=True)
         program.symlink_to(self.bin / "fuzz_targets")
         (self.root / "tests/fuzz").mkdir(parents=True)
