@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "ops/core/lanes.h"
 #include "ops/core/parallel.h"
 
 namespace sardonyx::ops::matrix {
@@ -35,6 +36,10 @@ using Multiply = void (*)(const Product& product, Rows<const T> a, Rows<const T>
 // Loops, summed in double: the reference.
 template <class T>
 Multiply<T> plain_product();
+// Own register blocks, for the widest vectors of this processor or those of `isa`. Sums don't
+// depend on the number of threads.
+Multiply<float> tiled_product();
+Multiply<float> tiled_product(lanes::Isa isa);
 // oneDNN's sgemm, which picks instructions when it runs. nullptr: not in this build.
 Multiply<float> dnnl_product();
 // Eigen picks its instructions when it is compiled, and the build is for the oldest processor: for

@@ -216,24 +216,52 @@ Refusal unless_multiplied(const Backend& backend) {
           [](const KernelRequest& request) { return request.in[0].dtype != DType::kFloat64; }};
 }
 
-void add_backend(KernelRegistry& kernels, const Backend& backend) {
+// Where own tiles beat a library, which packs both operands of every product: small matrices, b as
+// it is stored transposed, and tall products of a as it is stored transposed. `decode` gives the
+// product of a request.
+template <class F>
+Refusal unless_tiles_pay(F decode) {
+  return {"is slower than oneDNN at most large products of a plain b, and at few columns",
+          [decode](const KernelRequest& request) {
+            const Product p = decode(request);
+            constexpr double kSmall = 4 << 20;
+            const bool small =
+                static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k) <=
+                kSmall;
+            const bool tall = p.trans_a == Trans::kYes && p.m > 2 * p.n;
+            return p.n < 16 || !(small || tall || p.trans_b == Trans::kYes);
+          },
+          RefusalKind::kSlow};
+}
+
+// `slow`: whether a kernel for the float type declines where another is expected to be faster.
+enum class Slow : uint8_t { kTaken, kDeclined };
+
+void add_backend(KernelRegistry& kernels, const Backend& backend, Slow slow = Slow::kTaken) {
   KernelDef def;
+  const auto declines = [&](auto decode) {
+    std::vector<Refusal> refusals = {unless_multiplied(backend)};
+    if (slow == Slow::kDeclined) refusals.push_back(unless_tiles_pay(decode));
+    return refusals;
+  };
   def.name = backend.name;
   def.speed = backend.speed;
   def.accumulates = true;
-  def.declines = {unless_multiplied(backend)};
   def.op = "Gemm";
+  def.declines = declines([](const KernelRequest& r) { return GemmShape::of(r).product; });
   def.create = [backend](const KernelRequest& request) {
     return make(GemmShape::of(request), backend, request, run_gemm<float>, run_gemm<double>);
   };
   kernels.add(def);
   def.op = "MatMul";
+  def.declines = declines([](const KernelRequest& r) { return MatMulShape::of(r).product; });
   def.create = [backend](const KernelRequest& request) {
     return make(MatMulShape::of(request), backend, request, run_matmul<float>, run_matmul<double>);
   };
   kernels.add(def);
   def.domain = kDomain;
   def.op = "GemmGradWeight";
+  def.declines = declines(grad_weight_product);
   def.create = [backend](const KernelRequest& request) {
     return make(grad_weight_product(request), backend, request, run_grad_weight<float>,
                 run_grad_weight<double>);
@@ -286,7 +314,10 @@ void run_grad_bias(const KernelRequest& request, CpuContext& context) {
 void register_gemm_cpu(KernelRegistry& kernels) {
   gemm::add_backend(kernels, {"gemm.ref", Speed::kReference, matrix::plain_product<float>(),
                               matrix::plain_product<double>()});
-  if (const auto dnnl = matrix::dnnl_product()) {
+  const auto dnnl = matrix::dnnl_product();
+  gemm::add_backend(kernels, {"gemm.tiles", Speed::kOptimised, matrix::tiled_product(), nullptr},
+                    dnnl != nullptr ? gemm::Slow::kDeclined : gemm::Slow::kTaken);
+  if (dnnl != nullptr) {
     gemm::add_backend(kernels, {"gemm.onednn", Speed::kOptimised, dnnl, nullptr});
   }
   gemm::add_backend(kernels, {"gemm.eigen", Speed::kPlain, nullptr, matrix::eigen_product()});

@@ -90,6 +90,22 @@ TEST(Gemm, kernels_agree_on_sizes_beyond_one_register_block) {
   c.differentiate = std::vector<int>{};
   c.double_tolerance = {1e-11, 1e-11};
   c.float_tolerance = {1e-4, 1e-4};
+  c.must_run = {"gemm.ref", "gemm.tiles", "gemm.onednn", "gemm.eigen"};
+  check_op(c);
+}
+
+TEST(MatMul, tiles_serve_batches_of_small_matrices_and_their_gradients) {
+  OpCase c = matmul("heads", random({2, 3, 7, 16}), random({2, 3, 16, 20}));
+  c.must_run = {"gemm.ref", "gemm.tiles", "gemm.onednn", "gemm.eigen"};
+  check_op(c);
+}
+
+TEST(GemmGradWeight, tiles_serve_a_vector_of_columns) {
+  OpCase c = {.claim = "wide",
+              .domain = ops::kDomain,
+              .op = "GemmGradWeight",
+              .inputs = {random({4, 3}), random({4, 20})}};
+  c.must_run = {"gemm.ref", "gemm.tiles", "gemm.onednn", "gemm.eigen"};
   check_op(c);
 }
 
