@@ -57,8 +57,10 @@ std::string counted(int64_t count, const char* what) {
   return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
 }
 
+// What would be 0.0 MiB is told in KiB.
 std::string mib(size_t bytes) {
-  return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / (1 << 20));
+  const double kib = static_cast<double>(bytes) / 1024;
+  return kib < 51.2 ? fmt::format("{:.1f} KiB", kib) : fmt::format("{:.1f} MiB", kib / 1024);
 }
 
 std::string location_str(const Location& location) {
@@ -80,16 +82,33 @@ std::string operands(const std::vector<Location>& locations) {
 
 }  // namespace
 
+std::string states_in_words(const Plan& plan) {
+  using graph::StateRole;
+  static constexpr std::pair<StateRole, const char*> kWords[] = {
+      {StateRole::kParameter, "parameters"},
+      {StateRole::kStatistic, "statistics"},
+      {StateRole::kOptimizer, "state of the optimizer"},
+      {StateRole::kAccumulator, "sums of gradients"}};
+  const std::vector<graph::Value*> states = plan.graph->states();
+  std::string text;
+  for (const auto& [role, word] : kWords) {
+    if (std::ranges::find(states, role, &graph::Value::role) == states.end()) continue;
+    text += (text.empty() ? "" : ", ") + std::string(word);
+  }
+  return text.empty() ? "none" : text;
+}
+
 std::string summary(const Plan& plan) {
   const MemoryReport& memory = plan.memory;
   std::string text = fmt::format(
       "summary\n  batch {}, {}: {} in {}, {} of which {} block by block\n"
-      "  memory {}: states {} (parameters, statistics, optimizer), arena {} (everything else)\n"
+      "  memory {}: states {} ({}), arena {} (everything else)\n"
       "  of the arena {} must be there at once{}; without reuse it would be {}\n",
       plan.batch, counted(plan.threads, "thread"), counted(plan.steps(), "step"),
       counted(std::ssize(plan.regions), "region"), plan.blocked_regions(),
       plan.blocked_regions() == 1 ? "runs" : "run", mib(memory.state_bytes + memory.arena_bytes),
-      mib(memory.state_bytes), mib(memory.arena_bytes), mib(memory.liveness_bound_bytes),
+      mib(memory.state_bytes), states_in_words(plan), mib(memory.arena_bytes),
+      mib(memory.liveness_bound_bytes),
       memory.peak_node.empty() ? "" : ", at node " + memory.peak_node, mib(memory.sum_bytes));
   for (const std::string& remark : plan.remarks) {
     text += "  " + support::printable(remark) + "\n";

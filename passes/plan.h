@@ -156,6 +156,8 @@ struct Plan {
 
 // Human-readable, in a few lines: steps, memory, and what passes saved.
 std::string summary(const Plan& plan);
+// What the states are, as far as there are some: "parameters, statistics, state of the optimizer".
+std::string states_in_words(const Plan& plan);
 // Human-readable: regions, steps with kernels, locations. `inspect --training` shows both.
 std::string print(const Plan& plan);
 

@@ -186,6 +186,8 @@ SessionOptions session_options(const Flags& flags) {
   pipeline.sync_statistics = flags.sync_bn;
   pipeline.loss = loss_options(flags);
   pipeline.optimizer = optimizer_options(flags);
+  lr_schedule(flags);  // a command that makes no steps refuses what train would, too
+  base_lr(flags, 1);
   pipeline.reduce = reduce_options(flags);
   pipeline.direct_only = flags.direct_only;
   if (flags.fallback == "cpu") pipeline.fallback = passes::Fallback::kCpu;

@@ -122,11 +122,31 @@ DataNeeds data_needs(const CheckReport& report, const runtime::Flags& flags) {
   return needs;
 }
 
+namespace {
+
+// "28x28", "3x32x32": what a row of so many pixels may have been; "": nothing usual.
+std::string picture_of(const std::vector<int64_t>& sample) {
+  constexpr int64_t kLeast = 28, kMost = 512;
+  for (int64_t side = kLeast; sample.size() == 1 && side <= kMost; ++side) {
+    if (sample[0] == side * side) return fmt::format("{0}x{0}", side);
+    if (sample[0] == 3 * side * side) return fmt::format("3x{0}x{0}", side);
+  }
+  return "";
+}
+
+}  // namespace
+
 std::vector<std::string> assumptions(const CheckReport& report, const runtime::Flags& flags) {
   const DataNeeds needs = data_needs(report, flags);
   std::string line = (report.fed.size() > 1 ? "" : "x ") + needs.samples;
   if (!needs.labels.empty()) line += ", y " + needs.labels;
   std::vector<std::string> lines{line + "; " + needs.loss};
+  const std::string picture = picture_of(report.sample_shape);
+  if (report.fed.size() == 1 && graph::is_floating(report.sample_dtype) && !picture.empty()) {
+    lines.push_back(fmt::format(
+        "images of {} go in as rows: save them as x.reshape(len(x), -1); IDX files as they are",
+        picture));
+  }
   if (!report.loss_assumed) return lines;
   if (flags.loss == "mse") {
     lines.push_back(

@@ -28,6 +28,7 @@ struct ParameterGroup {
 
 struct MemoryFacts {
   passes::MemoryReport planned;  // of one replica
+  std::string states;            // what they are
   std::string peak;              // where it is reached, in words of the file
   int64_t budget_bytes = 0;      // of one replica
   std::string budget_owner;      // "this machine has", "--memory-budget allows"

@@ -188,6 +188,8 @@ void parameters(Text& text, const CheckReport& report) {
   text.head(text.all() ? "tensors" : "tensors (--all: each with its reason)");
   if (text.all()) return every_row(text, report);
   constexpr size_t kKind = 22;
+  text.line(fmt::format("    {:<{}} {:>7} with {:>10}  {}", "first read by", kKind - 3, "tensors",
+                        "elements", "names"));
   const size_t shown = text.shown(report.groups.size(), kGroups);
   for (size_t i = 0; i < shown; ++i) {
     const ParameterGroup& group = report.groups[i];
@@ -322,8 +324,8 @@ void memory(Text& text, const CheckReport& report, const runtime::Flags& flags) 
   text.line(fmt::format("  {} of {}: {}, all of it taken before the first step", batch_word(report),
                         report.rows,
                         bytes_str(static_cast<double>(planned.state_bytes + planned.arena_bytes))));
-  text.line(fmt::format("    {:>10}  parameters, statistics, state of the optimizer",
-                        bytes_str(static_cast<double>(planned.state_bytes))));
+  text.line(fmt::format("    {:>10}  {}", bytes_str(static_cast<double>(planned.state_bytes)),
+                        report.memory->states));
   text.line(fmt::format("    {:>10}  results and gradients of the step",
                         bytes_str(static_cast<double>(planned.arena_bytes))));
   text.item(fmt::format("the step needs the most at {}", report.memory->peak));

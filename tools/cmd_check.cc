@@ -142,6 +142,7 @@ MemoryFacts plan_memory(runtime::Session& session, const runtime::Flags& flags,
   MemoryFacts memory;
   const auto plan = session.draft_plan(report.rows);
   memory.planned = plan->memory;
+  memory.states = passes::states_in_words(*plan);
   memory.peak = peak_in_words(*plan);
   if (flags.memory_budget) {
     memory.budget_bytes = *flags.memory_budget / report.replicas;
@@ -350,9 +351,11 @@ Action setup_check(CLI::App& app) {
                                         : report_text(report, flags->shared,
                                                       flags->all ? Rows::kAll : Rows::kGrouped));
     if (report.trainable()) return 0;
-    // The report may have gone to a file; whoever sees the exit code gets the reason.
-    put(stderr, support::printable(fmt::format("error: {} can't be trained: {}\n", report.model,
-                                               headline(report))));
+    // The report may have gone to a file; whoever sees the exit code gets the reason, once.
+    if (errors_go_with_output()) return 1;
+    put(stderr, support::printable(fmt::format(
+                    "error: {} {}: {}\n", report.model,
+                    report.undecided ? "can't be judged" : "can't be trained", headline(report))));
     return 1;
   };
 }

@@ -48,6 +48,7 @@ void print(const runtime::EvalResult& result, const char* unit, double seconds, 
 int eval(const EvalFlags& flags) {
   runtime::SessionOptions options = runtime::session_options(flags.shared);
   runtime::adapt_options(flags.shared);
+  runtime::batch_setup(flags.shared, -1);  // says what is wrong with the shares
   runtime::check_choice("--split", flags.split, {"test", "train"});
   check_outputs({{"--predictions", flags.predictions}}, flags.shared);
   const auto session = runtime::Session::open(flags.shared.model, std::move(options));

@@ -77,6 +77,20 @@ passes::PipelineOptions pipeline_options(const OptFlags& flags) {
   return options;
 }
 
+// Of the flag; what the head of a file names is input.
+void check_passes(const std::vector<std::string>& names) {
+  std::vector<std::string> known;
+  for (const passes::Pass& pass : passes::all_passes()) known.emplace_back(pass.name);
+  for (const passes::LoweringStage& stage : passes::lowering_stages()) {
+    known.emplace_back(stage.name);
+  }
+  for (const std::string& name : names) {
+    if (std::ranges::find(known, name) != known.end()) continue;
+    throw runtime::UsageError("--passes: there is no pass '{}'{}; opt --list has all", name,
+                              runtime::did_you_mean(name, known));
+  }
+}
+
 void list_passes() {
   for (const passes::Pass& pass : passes::all_passes()) {
     fmt::print("{:<22} {}\n", pass.name, pass.doc);
@@ -114,6 +128,7 @@ int run(const OptFlags& flags) {
   }
   std::string text = flags.passes.empty() ? input.passes : flags.passes;
   std::erase(text, ' ');
+  if (!flags.passes.empty()) check_passes(runtime::split(text, ','));
   passes::Lowering lowering;
   lowering.graph = std::move(input.graph);
   passes::StateTable states;

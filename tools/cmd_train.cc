@@ -213,6 +213,11 @@ int dry_run(const Flags& flags, Session& session, const FedData& data, Trainer& 
   return 0;
 }
 
+void tell_unsaved(const Flags& flags) {
+  if (!flags.save.empty() || !flags.save_best.empty() || !flags.checkpoint.empty()) return;
+  support::notice("the trained weights aren't kept: --save FILE writes the model with them");
+}
+
 // What was lifted here is in the saved file as it was: only trained values differ.
 void tell_saved_batch(const Session& session, const RunSummary& summary) {
   const std::string& saved = summary.saved.empty() ? summary.saved_best : summary.saved;
@@ -248,6 +253,7 @@ int train(Flags flags) {
   tell_notices(*session, told);
   if (session->tuner() != nullptr) tell_tuning(*session, trainer);
   checkpoints.begin(flags, *session, trainer);
+  tell_unsaved(flags);
   if (!flags.json) print_facts(flags, *session, data, trainer);
   const Listeners listeners(flags, *session, checkpoints);
   RunSummary summary = trainer.run(listeners.all(), [] { return StopSignal::received() != 0; });

@@ -17,6 +17,7 @@
 #include "runtime/text.h"
 #include "runtime/usage.h"
 #include "tools/command.h"
+#include "tools/flag_names.h"
 #include "tools/json_text.h"
 #include "tools/streams.h"
 
@@ -94,7 +95,7 @@ std::string explain_extras(const CLI::App& app, const std::string& fallback) {
       for (const std::string& name : option->get_lnames()) flags.push_back("--" + name);
     }
     const std::string flag = word.substr(0, word.find('='));
-    return fmt::format("there is no flag {}{}", flag, runtime::did_you_mean(flag, flags));
+    return fmt::format("there is no flag {}{}", flag, flag_hint(flag, flags));
   }
   return fallback;
 }

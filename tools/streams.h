@@ -12,6 +12,9 @@ void open_standard_streams();
 
 void put(std::FILE* file, const std::string& text);
 
+// Do standard output and standard error end in the same file, pipe or terminal?
+bool errors_go_with_output();
+
 // Is standard output a pipe that nobody reads any more?
 bool reader_gone();
 // If so, what was written to it doesn't count as lost.

@@ -24,7 +24,9 @@ std::string named_data(const CheckReport& report) {
   const std::vector<int64_t>& shape = report.sample_shape;
   const int64_t classes =
       report.scores.rank() >= 2 && report.scores.dims[1].known() ? report.scores.dims[1].value : -1;
-  if (shape == std::vector<int64_t>{1, 28, 28} && classes == 10) return "fashion-mnist";
+  const bool digits =
+      shape == std::vector<int64_t>{1, 28, 28} || shape == std::vector<int64_t>{784};
+  if (digits && classes == 10) return "fashion-mnist";
   if (shape == std::vector<int64_t>{3, 32, 32} && classes == 10) return "cifar10 --data-dir DIR";
   if (shape == std::vector<int64_t>{3, 32, 32} && classes == 100) return "cifar100 --data-dir DIR";
   return "";

@@ -43,6 +43,7 @@ TEST_F(CheckCli, tensors_are_grouped_by_role_and_operator) {
       << text;
   EXPECT_TRUE(
       has(text,
+          "    first read by       tensors with   elements  names\n"
           "  trainable\n"
           "    Conv                     20 with 11 166 912  layer*.*.conv*.weight (16), ...\n"
           "    BatchNormalization       40 with      9 600  layer*.*.bn*.bias (16), ...\n"
@@ -57,6 +58,32 @@ TEST_F(CheckCli, tensors_are_grouped_by_role_and_operator) {
   EXPECT_EQ(json["parameter_groups"][0]["elements"], 11166912);
   EXPECT_EQ(json["trainable_elements"], 11180103);
   EXPECT_TRUE(json["tied"].empty()) << json["tied"];
+}
+
+TEST_F(CheckCli, memory_is_told_for_the_states_there_are) {
+  ASSERT_EQ(run("model lenet --input 1x16x16 -o lenet.onnx").code, 0);
+  ASSERT_EQ(run("model resnet18 --width 8 --input 3x32x32 -o net.onnx").code, 0);
+  EXPECT_TRUE(has(run("check lenet.onnx").out, "iB  parameters\n"));
+  EXPECT_TRUE(has(run("check net.onnx").out, "  parameters, statistics\n"));
+  EXPECT_TRUE(has(run("check net.onnx --momentum 0.9").out,
+                  "  parameters, statistics, state of the optimizer\n"));
+}
+
+TEST_F(CheckCli, rows_that_may_be_images_are_told_how) {
+  ASSERT_EQ(run("model lenet --input 1x28x28 -o lenet.onnx").code, 0);
+  const std::string advice = "go in as rows: save them as x.reshape(len(x), -1); IDX files as they";
+  const auto flat = [&](int size) {
+    put("flat.onnx", fmt::format("g (float[N,{0}] x, float[{0},10] w) => (float[N,10] y) {{ "
+                                 "y = MatMul(x, w) }}",
+                                 size));
+    return run("check flat.onnx --init pytorch").out;
+  };
+  const std::string digits = flat(784);
+  EXPECT_TRUE(has(digits, "  images of 28x28 " + advice)) << digits;
+  EXPECT_TRUE(has(digits, "see docs/data.md; or --data fashion-mnist)\n")) << digits;
+  EXPECT_TRUE(has(flat(3072), "  images of 3x32x32 " + advice));
+  EXPECT_FALSE(has(flat(100), advice));
+  EXPECT_FALSE(has(run("check lenet.onnx").out, advice));
 }
 
 // --- what can't be run

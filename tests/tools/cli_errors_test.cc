@@ -15,6 +15,7 @@
 #include "models/lenet.h"
 #include "runtime/devices/cuda.h"
 #include "tests/support/onnx_sketch.h"
+#include "tests/support/paths.h"
 #include "tests/support/pictures.h"
 #include "tests/tools/program.h"
 
@@ -60,6 +61,16 @@ TEST_F(CliErrors, usage_is_code_2_and_names_what_is_near) {
   expect("trian lenet.onnx", 2, "error: there is no command 'trian' (did you mean train?)");
   expect("train lenet.onnx --data synthetic --epocs 3", 2,
          "error: there is no flag --epocs (did you mean --epochs");
+  for (const auto& [theirs, ours] : {std::pair{"--learning-rate", "--lr"},
+                                     {"--learning_rate", "--lr"},
+                                     {"--batch-size", "--batch"},
+                                     {"--wd", "--weight-decay"},
+                                     {"--drop_last", "--drop-last"},
+                                     {"--gpu", "--devices"}}) {
+    expect(fmt::format("train lenet.onnx --data synthetic {} 3", theirs), 2,
+           fmt::format("error: there is no flag {} (did you mean {}?)", theirs, ours));
+  }
+  expect("eval lenet.onnx --learning-rate 3", 2, "error: there is no flag --learning-rate\n");
   expect("train", 2, "error: MODEL is required");
   expect("train lenet.onnx", 2, "error: --data is missing: fashion-mnist, ");
   expect("train lenet.onnx more.onnx --data synthetic", 2,
@@ -379,6 +390,14 @@ TEST_F(CliErrors, nothing_to_train_gives_the_reason_for_every_tensor) {
   const Outcome check = run("check lenet.onnx --freeze *");
   EXPECT_EQ(check.code, 1);
   EXPECT_TRUE(has(check.err, "error: lenet.onnx can't be trained")) << check.err;
+  // Where both go to one place, as to a terminal, it is there once.
+  const std::string line =
+      fmt::format("cd '{}' && '{}' check lenet.onnx --freeze '*' > both 2>&1",
+                  program_.folder().string(), (tests::build_folder() / "tools/sardonyx").string());
+  EXPECT_EQ(WEXITSTATUS(std::system(line.c_str())), 1);
+  const std::string both = content("both");
+  EXPECT_TRUE(both.starts_with("lenet.onnx: can't be trained as it is\nnothing to train")) << both;
+  EXPECT_FALSE(has(both, "error: ")) << both;
 }
 
 // --- the data
@@ -555,6 +574,33 @@ TEST_F(CliErrors, a_loss_that_is_not_finite_stops_with_step_and_node) {
   EXPECT_FALSE(std::filesystem::exists(program_.file("out.onnx")));
 }
 
+TEST_F(CliErrors, a_value_that_training_refuses_is_a_usage_error_of_every_command) {
+  for (const char* command : {"train lenet.onnx --data synthetic:8 --dry-run", "check lenet.onnx",
+                              "bench lenet.onnx", "inspect lenet.onnx --training"}) {
+    for (const auto& [flags, error] :
+         {std::pair{"--schedule foo", "error: --schedule 'foo' is not known"},
+          {"--warmup x", "error: --warmup 'x'"},
+          {"--lr-scaling x", "error: --lr-scaling 'x' is not known"},
+          {"--shares 1,2,3", "error: --shares has 3 numbers for 1 replica"}}) {
+      expect(fmt::format("{} {}", command, flags), 2, error);
+    }
+  }
+  expect("eval lenet.onnx --data synthetic:8 --shares 1,2,3", 2,
+         "error: --shares has 3 numbers for 1 replica");
+}
+
+TEST_F(CliErrors, weights_that_nobody_keeps_are_announced) {
+  const std::string line =
+      "the trained weights aren't kept: --save FILE writes the model with them\n";
+  const std::string train = "train lenet.onnx --data synthetic:8 --steps 1";
+  EXPECT_EQ(run(train).err, line);
+  EXPECT_EQ(run(train + " --json").err, line);
+  for (const char* flags :
+       {" --save s.onnx", " --save-best b.onnx", " --checkpoint run", " --dry-run"}) {
+    EXPECT_FALSE(has(run(train + flags).err, "aren't kept")) << flags;
+  }
+}
+
 TEST_F(CliErrors, unknown_names_have_near_names) {
   expect("ops Covn", 1, "error: operator Covn is not supported (did you mean Conv?)");
   expect("ops BatchNormalisation", 1,
@@ -563,8 +609,8 @@ TEST_F(CliErrors, unknown_names_have_near_names) {
   expect("ops Xyzzy", 1, "error: operator Xyzzy is not supported; `sardonyx ops`");
   expect("train lenet.onnx --data synthetic --freeze conv*.wieght*", 1,
          "error: --freeze 'conv*.wieght*' matches no tensor of the model; near names: conv");
-  expect("opt lenet.onnx --passes infer_shape", 1,
-         "error: there is no pass 'infer_shape'; did you mean infer_shapes");
+  expect("opt lenet.onnx --passes infer_shape", 2,
+         "error: --passes: there is no pass 'infer_shape' (did you mean infer_shapes");
   expect("model lenet -o x.onnx --init kaming", 2, "error: --init 'kaming' is not known");
   expect("model lenet -o x.onnx --input 28x28", 2,
          "error: --input '28x28': expected CHANNELSxHEIGHTxWIDTH");

@@ -497,7 +497,7 @@ TEST_F(Cli, who_stops_reading_ends_a_command_quietly) {
        {"inspect lenet.onnx", "inspect lenet.onnx --training --json", "check lenet.onnx", "ops",
         "env", "--help", "opt lenet.onnx --passes infer_shapes",
         "train lenet.onnx --data synthetic:64 --dry-run",
-        "train lenet.onnx --data synthetic:64 --steps 1 --json"}) {
+        "train lenet.onnx --data synthetic:64 --steps 1 --json --save saved.onnx"}) {
     const Outcome outcome = into_head(program_, command);
     EXPECT_EQ(outcome.code, 141) << command;
     EXPECT_EQ(outcome.err, "") << command;
@@ -527,8 +527,11 @@ TEST_F(Cli, the_summary_of_a_plan_comes_first_and_alone) {
   EXPECT_TRUE(whole.out.starts_with(first)) << whole.out;
   const Outcome alone = run("inspect lenet.onnx --training --batch 8 --threads 1 --summary");
   EXPECT_TRUE(whole.out.starts_with(alone.out + "\n"));
-  EXPECT_TRUE(has(alone.out, " MiB: states 0.1 MiB (parameters, statistics, optimizer), arena "))
-      << alone.out;
+  EXPECT_TRUE(has(alone.out, " MiB: states 0.1 MiB (parameters), arena ")) << alone.out;
+  const Outcome momentum =
+      run("inspect lenet.onnx --training --batch 8 --threads 1 --summary --momentum 0.9");
+  EXPECT_TRUE(has(momentum.out, "states 0.3 MiB (parameters, state of the optimizer), arena "))
+      << momentum.out;
   const Json json =
       Json::parse(run("inspect lenet.onnx --training --batch 8 --threads 1 --summary --json").out);
   EXPECT_FALSE(json.contains("graph"));
