@@ -295,7 +295,7 @@ class SmallFilter final : public Kernel {
     spread.channels = std::min(small::kBlocks * kLanes, g_.group_channels() - first);
     spread.line = scratch.line.data();
     for (int64_t r = 0; r < count; ++r) {
-      spread.tiles = scratch.tiles.data() + r * small::kBlocks * kLanes;
+      if (!live_.empty()) spread.tiles = scratch.tiles.data() + r * small::kBlocks * kLanes;
       spread.to = dw + ((row + r) * g_.group_channels() + first) * taps;
       (write == Write::kAdd ? loops().add : loops().put)(spread);
     }

@@ -29,9 +29,9 @@ void sum_rows(matrix::Rows<const T> a, matrix::Rows<const T> b, int64_t rows, in
                    double sum[kGroup] = {};
                    for (int64_t i = 0; i < rows; ++i) {
                      const T* row = a.data + i * a.stride + first;
-                     const T* factor = b.data + i * b.stride + first;
+                     const T* factor = b.data == nullptr ? nullptr : b.data + i * b.stride + first;
                      for (int64_t k = 0; k < count; ++k) {
-                       sum[k] += b.data == nullptr
+                       sum[k] += factor == nullptr
                                      ? static_cast<double>(row[k])
                                      : static_cast<double>(row[k]) * static_cast<double>(factor[k]);
                      }
@@ -65,6 +65,7 @@ class Backward final : public Kernel {
   size_t workspace_bytes() const override { return places_.size(); }
 
   void run(CpuContext& context) const override {
+    if (r_.rows == 0) return put_zeros(context);
     const T* x = context.in<T>(kGradX);
     T* dx = context.out<T>(kDx);
     if (to_time_first_) {
@@ -165,6 +166,17 @@ class Backward final : public Kernel {
     };
     put(part(context, d_hidden_at_), context.out<T>(kDinitialH));
     put(part(context, d_cell_at_), context.out<T>(kDinitialC));
+  }
+
+  // What the weights get from no rows.
+  void put_zeros(const CpuContext& context) const {
+    const auto put = [&](int output, int64_t numbers) {
+      if (T* to = context.out<T>(output)) std::fill_n(to, r_.directions * numbers, T(0));
+    };
+    put(kDw, r_.gates() * r_.inputs);
+    put(kDr, r_.gates() * r_.hidden);
+    put(kDb, 2 * r_.gates());
+    put(kDp, 3 * r_.hidden);
   }
 
   void put_products(const CpuContext& context, int64_t d, const T* x, T* dx) const {
