@@ -37,7 +37,7 @@ std::unique_ptr<Graph> chain() {
   return graph;
 }
 
-TEST(GraphScale, a_long_chain_is_built_cloned_sorted_verified_and_printed) {
+TEST(GraphScale, a_long_chain_is_built_cloned_sorted_verified_and_printed_slow) {
   const Stopwatch watch;
   const auto graph = chain();
   EXPECT_EQ(graph->outputs()[0]->name, "Relu.99999");
@@ -75,7 +75,7 @@ TEST(GraphScale, a_chain_is_removed_from_its_end) {
   EXPECT_LT(watch.seconds(), 60);
 }
 
-TEST(GraphScale, one_value_with_many_uses_loses_them_in_any_order) {
+TEST(GraphScale, one_value_with_many_uses_loses_them_in_any_order_slow) {
   const Stopwatch watch;
   Graph graph;
   Value* x = graph.add_input("x", kFloats);

@@ -24,7 +24,7 @@ constexpr int64_t kLayers[][2] = {{64, 56}, {512, 7}, {64, 28}, {128, 14}, {256,
                                   {512, 4}, {64, 8},  {128, 4}, {256, 2},  {512, 1}};
 constexpr double kDirectBound = 1.2e-6, kWinogradBound = 3e-6;
 
-TEST(ConvExactness, winograd_and_direct_sums_stay_within_their_bounds_on_resnet_layers) {
+TEST(ConvExactness, winograd_and_direct_sums_stay_within_their_bounds_on_resnet_layers_slow) {
   const bool winograd = __builtin_cpu_supports("avx512f");
   for (const auto& [channels, size] : kLayers) {
     const Geometry g{fmt::format("{} channels of {}x{}", channels, size, size),

@@ -232,7 +232,7 @@ TEST(Conv, large_filter_gradient_in_lanes_is_cut_by_outputs) {
       false);
 }
 
-TEST(Conv, onednn_runs_a_large_batch_in_pieces) {
+TEST(Conv, onednn_runs_a_large_batch_in_pieces_slow) {
   const Geometry g{"pieces", {19, 4, 256, 256}, {4, 4, 3, 3}, {{"pads", Ints{1, 1, 1, 1}}}, true};
   for (const OpCase& c : {conv_case(g), grad_data_case(g), grad_filter_case(g)}) {
     const OneNode plain(c);
@@ -258,7 +258,7 @@ TEST(Conv, onednn_channels_last_agrees_on_every_geometry_and_is_left_to_measurem
   }
 }
 
-TEST(Conv, onednn_winograd_is_close_where_it_exists) {
+TEST(Conv, onednn_winograd_is_close_where_it_exists_slow) {
   const Geometry g{"wino", {4, 64, 28, 28}, {64, 64, 3, 3}, {{"pads", Ints{1, 1, 1, 1}}}};
   for (const OpCase& c : {conv_case(g), grad_data_case(g), grad_filter_case(g)}) {
     const OneNode plain(c);

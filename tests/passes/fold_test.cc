@@ -72,7 +72,7 @@ TEST(FoldLimits, one_constant_beyond_four_mebi_elements_is_left_to_the_plan) {
   EXPECT_EQ(std::move(folded).output(), (std::vector<double>{1, 2, 3, 4}));
 }
 
-TEST(FoldLimits, all_constants_of_a_pass_stay_below_a_quarter_of_a_gibibyte) {
+TEST(FoldLimits, all_constants_of_a_pass_stay_below_a_quarter_of_a_gibibyte_slow) {
   Folded folded(blown_up(40, "2048, 2048"));  // 640 MiB
   EXPECT_GT(folded.count("Expand"), 0);
   EXPECT_LT(folded.constant_bytes(), 2 * 256 * kMebibyte);  // of infer_shapes and fold_constants
