@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <ostream>
 #include <set>
 
 #include "tests/fuzz/mutate_model.h"
@@ -15,6 +16,9 @@
 #include "tests/support/shared_data.h"
 
 namespace sardonyx::fuzz {
+
+void PrintTo(const Target& target, std::ostream* out) { *out << target.name; }
+
 namespace {
 
 namespace fs = std::filesystem;
