@@ -1,11 +1,13 @@
 // fuse_gradients: what joins gradients or adds one up per channel becomes part of the operator that
 // reads or writes that gradient anyway (OpDef::fusion): the sum of the gradients of two readers of
-// a value, and the gradient of a bias.
+// a value, and the gradient of a bias. Gradients of slices that together are all of a value are put
+// one behind the other instead of being added up as windows in zeros.
 #include <algorithm>
 
 #include "graph/names.h"
 #include "ops/core/infer.h"
 #include "ops/core/op_builder.h"
+#include "ops/core/zero_window.h"
 #include "passes/pass.h"
 
 namespace sardonyx::passes {
@@ -44,6 +46,47 @@ bool fuse_addition(Graph& graph, const PassContext& context, Node& node) {
     graph.set_input(use.node, fusion_of(*use.node).second, second);
   }
   graph.remove(&node);
+  return true;
+}
+
+bool join_windows(Graph& graph, Node& node) {
+  Value* sum = node.output(0);
+  if (!ops::OpRegistry::get().at(node).adds || graph.is_output(sum) || !sum->type.is_static()) {
+    return false;
+  }
+  std::vector<std::pair<ops::ZeroWindow, Node*>> parts;
+  for (const Value* value : node.inputs()) {
+    if (value->producer == nullptr || value->type != sum->type) return false;
+    const auto window = ops::zero_window_of(*value->producer);
+    if (!window) return false;
+    parts.push_back({*window, value->producer});
+  }
+  std::ranges::sort(parts, {}, [](const auto& part) { return part.first.starts; });
+  std::vector<ops::ZeroWindow> windows;
+  std::vector<Value*> values;
+  for (const auto& [window, producer] : parts) {
+    windows.push_back(window);
+    values.push_back(producer->input(0));
+  }
+  const std::optional<int> axis = ops::filled_axis(windows, sum->type.shape());
+  if (!axis) return false;
+  ops::OpBuilder b(graph, &node);
+  b.set_forward_node(node.forward_node);
+  Value* joined = b.op("Concat", values, {{"axis", int64_t{*axis}}});
+  if (joined->type != sum->type) {  // a batch in pieces
+    graph.remove(joined->producer);
+    return false;
+  }
+  const std::string name = sum->name;
+  graph.replace_uses(sum, joined);
+  graph.remove(&node);
+  graph.rename(joined, name);
+  for (const auto& part : parts) {
+    Node* producer = part.second;
+    if (producer->output(0)->uses().empty() && !graph.is_output(producer->output(0))) {
+      graph.remove(producer);
+    }
+  }
   return true;
 }
 
@@ -91,18 +134,20 @@ bool fuse_channel_sums(Graph& graph, PassContext& context, Node& node) {
 bool fuse_gradients(Graph& graph, PassContext& context) {
   std::vector<Node*> nodes;
   for (Node& node : graph.nodes()) nodes.push_back(&node);
-  int additions = 0, sums = 0;
+  int additions = 0, sums = 0, joined = 0;
   for (Node* node : nodes) {
-    if (fuse_addition(graph, context, *node)) {
+    if (node->num_inputs() > 1 && join_windows(graph, *node)) {
+      ++joined;
+    } else if (fuse_addition(graph, context, *node)) {
       ++additions;
     } else if (fuse_channel_sums(graph, context, *node)) {
       ++sums;
     }
   }
-  if (additions + sums == 0) return false;
+  if (additions + sums + joined == 0) return false;
   context.remarks.push_back(fmt::format(
-      "gradients: {} added up where they are read, {} summed per channel where they are made",
-      additions, sums));
+      "gradients: {} added up where they are read, {} summed per channel where they are made{}",
+      additions, sums, joined > 0 ? fmt::format(", {} put together from slices", joined) : ""));
   return true;
 }
 
