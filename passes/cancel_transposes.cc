@@ -6,7 +6,8 @@
 //
 // Results keep their names and their bits (a gradient of a bias may round differently): a sum,
 // which would be added up in another order, holds a Transpose back. Behind the pass weights may be
-// read through a Reshape; Transposes of weights are none of its business.
+// read through a Reshape. Of Transposes of weights only those go that a product can do without, by
+// reading the matrix as it is stored.
 #include <algorithm>
 #include <unordered_set>
 
@@ -14,6 +15,7 @@
 #include "ops/core/axis_order.h"
 #include "ops/core/infer.h"
 #include "ops/core/op_builder.h"
+#include "ops/core/turned_operand.h"
 #include "passes/node_facts.h"
 #include "passes/pass.h"
 
@@ -57,6 +59,7 @@ class Canceller {
     // one away or moves one down, so the rounds end.
     while (run_round()) changed = true;
     for (Node* node : transposes()) changed |= make_view(*node);
+    for (Node& node : graph_.nodes()) changed |= read_as_stored(node);
     return changed;
   }
 
@@ -316,6 +319,16 @@ class Canceller {
     node.attributes.clear();
     graph_.set_input(&node, 1, ops::OpBuilder(graph_, &node).ints(shape));
     ops::infer_node(node);
+    return true;
+  }
+
+  // A matrix of activations alone may have its batch on the axis that would be summed.
+  bool read_as_stored(Node& node) {
+    const Value* stored = ops::turned_right_operand(node);
+    if (stored == nullptr || (stored->type.rank() == 2 && !is_weight(stored))) return false;
+    Node* transpose = node.input(1)->producer;
+    ops::read_turned_right_operand(graph_, node);
+    drop_if_unused(*transpose);
     return true;
   }
 
