@@ -23,6 +23,7 @@ TYPES = {
     "takes operands of float and double only": [FLOATS],
     "takes integers only": [INTEGERS],
     "takes int32 and int64 only": [INTEGERS],
+    "takes integers of 32 and 64 bits only": [INTEGERS],
     "takes float, double, int8 and uint8 only": [FLOATS, INTEGERS],
     "takes float, double and integers only": [FLOATS, INTEGERS],
     "reduces float, double, int32 and int64 only": [FLOATS, INTEGERS],

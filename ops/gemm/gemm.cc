@@ -2,8 +2,9 @@
 //
 // Inputs   a [M,K] or [K,M]   b [K,N] or [N,K]   c broadcast to [M,N] (optional)   Output  y [M,N]
 // G1 a and b have 2 axes      G2 the inner sizes agree      G3 c broadcasts to [M,N]
-// G4 one floating type (integer products are refused)       beta 0: c is never read
-// Gradient da, db = Gemm of dy and the other one with the flags that undo the transposes
+// G4 one floating type, or integers of 32 or 64 bits         G5 of integers alpha and beta are
+// whole numbers beta 0: c is never read Gradient da, db = Gemm of dy and the other one with the
+// flags that undo the transposes
 //          db = GemmGradWeight(a, dy) where a isn't transposed: the sum runs over the batch
 //          dc = beta * dy summed over the broadcast axes; GemmGradBias where that is the rows
 //          reads a, b; does not read y.
@@ -17,6 +18,7 @@
 #include "ops/gemm/gemm.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "ops/core/definition.h"
 #include "ops/core/elementwise.h"
@@ -41,7 +43,16 @@ bool known_and_differ(const Dim& a, const Dim& b) {
 
 void infer_gemm(InferContext& context) {
   const DType dtype = context.dtype(0);
-  require_floating(context, 0, "G4");
+  if (gemm::is_multiplied_integer(dtype)) {
+    for (const char* factor : {"alpha", "beta"}) {
+      const double value = context.node().get_float(factor, 1);
+      context.require(value == std::trunc(value) && std::abs(value) < 0x1p53, "G5",
+                      "{} is {}, expected a whole number: the matrices are {}", factor, value,
+                      graph::dtype_name(dtype));
+    }
+  } else {
+    require_floating(context, 0, "G4");
+  }
   require_one_type(context, 0, 2, "G4");
   for (int i : {0, 1}) {
     context.require(context.rank(i) < 0 || context.rank(i) == 2, "G1",

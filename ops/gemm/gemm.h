@@ -31,6 +31,10 @@ struct Backend {
 
 void add_lanes_kernels(KernelRegistry& kernels);
 
+// The integers that ONNX multiplies: of 32 and 64 bits (gemm_integers.cc).
+bool is_multiplied_integer(DType dtype);
+void add_integer_kernels(KernelRegistry& kernels);
+
 // y = product + beta * c, where c has a stride of 0 along axes it is broadcast along.
 struct GemmShape {
   Product product;

@@ -329,6 +329,7 @@ void register_gemm_cpu(KernelRegistry& kernels) {
   bias.create = simple_kernel(gemm::run_grad_bias);
   kernels.add(bias);
   gemm::add_lanes_kernels(kernels);
+  gemm::add_integer_kernels(kernels);
 }
 
 }  // namespace sardonyx::ops

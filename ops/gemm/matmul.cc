@@ -2,9 +2,9 @@
 //
 // Inputs   a [..,M,K] or [K]    b [..,K,N] or [K]       Output  y [..,M,N] without the axis of a
 // vector M1 rank >= 1    M2 the inner sizes agree    M3 leading axes broadcast    M4 floating
-// elements Private attributes trans_a, trans_b: the last two axes are stored the other way round
-// (rank >= 2 only); gradients need them, files don't have them. Gradient da = MatMul(dy, b^T)   db
-// = GemmGradWeight(a, dy) where b is one matrix, else
+// elements, or integers of 32 or 64 bits, without gradient Private attributes trans_a, trans_b: the
+// last two axes are stored the other way round (rank >= 2 only); gradients need them, files don't
+// have them. Gradient da = MatMul(dy, b^T)   db = GemmGradWeight(a, dy) where b is one matrix, else
 //          MatMul(a^T, dy); both summed over broadcast axes. A vector counts as a matrix of one row
 //          (a) or column (b).
 // Source   ONNX MatMul-1, 9, 13
@@ -42,7 +42,7 @@ bool broadcast(const Dim& a, const Dim& b, Dim& result) {
 
 void infer_matmul(InferContext& context) {
   const DType dtype = context.dtype(0);
-  require_floating(context, 0, "M4");
+  if (!is_multiplied_integer(dtype)) require_floating(context, 0, "M4");
   require_one_type(context, 0, 1, "M4");
   if (context.rank(0) < 0 || context.rank(1) < 0) return context.set_unranked(0, dtype);
   std::vector<Dim> a = context.dims(0), b = context.dims(1);

@@ -146,14 +146,46 @@ TEST(Gemm, g3_rejects_c_that_would_widen_the_product) {
   EXPECT_NE(infer_error(gemm("rank", {random({2, 3}), random({3, 1}), random({1, 2, 1})})), "");
 }
 
-TEST(Gemm, g4_refuses_integers) {
+TEST(Gemm, integers_of_32_and_64_bits_are_multiplied) {
+  const Tensor a = ints({2, 3}, {1, -2, 3, 4, 5, -6}), at = ints({3, 2}, {1, 4, -2, 5, 3, -6});
+  const Tensor b = ints({3, 2}, {1, 0, 2, 1, 0, 3}), bt = ints({2, 3}, {1, 2, 0, 0, 1, 3});
+  check_expected(matmul("two matrices", given(a), given(b)), ints({2, 2}, {-3, 7, 14, -13}));
+  check_expected(matmul("a vector", given(ints({3}, {1, -2, 3})), given(b)), ints({2}, {-3, 7}));
+  check_expected(
+      matmul("a batch meets one matrix", given(ints({2, 1, 3}, {1, -2, 3, 4, 5, -6})), given(b)),
+      ints({2, 1, 2}, {-3, 7, 14, -13}));
+  check_expected(matmul("no inner elements", given(ints({1, 0}, {})), given(ints({0, 2}, {}))),
+                 ints({1, 2}, {0, 0}));
+  check_expected(
+      gemm("flags and c", {given(at), given(bt), given(ints({2}, {10, 20}))}, flags(1, 1, 2, -1)),
+      ints({2, 2}, {-16, -6, 18, -46}));
+  constexpr int64_t kBig = int64_t{1} << 62;
+  check_expected(matmul("wraps around", given(ints({1, 1}, {kBig})), given(ints({1, 1}, {6}))),
+                 ints({1, 1}, {std::numeric_limits<int64_t>::min()}));
+  for (const graph::DType dtype :
+       {graph::DType::kInt32, graph::DType::kUint32, graph::DType::kUint64}) {
+    check_expected(matmul("other types", given(doubles({1, 2}, {3, 4}).cast(dtype)),
+                          given(doubles({2, 1}, {5, 6}).cast(dtype))),
+                   doubles({1, 1}, {39}).cast(dtype));
+  }
+}
+
+TEST(Gemm, g4_refuses_other_integers) {
+  const OpInput a = given(doubles({1, 1}, {2}).cast(graph::DType::kInt8));
+  EXPECT_NE(
+      infer_error(gemm("integers", {a, a})).find("G4: input 0 is int8, expected a floating type"),
+      std::string::npos);
+  EXPECT_NE(
+      infer_error(matmul("integers", a, a)).find("M4: input 0 is int8, expected a floating type"),
+      std::string::npos);
+}
+
+TEST(Gemm, g5_refuses_fractions_of_integers) {
   const OpInput a = given(ints({1, 1}, {2}));
-  EXPECT_NE(
-      infer_error(gemm("integers", {a, a})).find("G4: input 0 is int64, expected a floating type"),
-      std::string::npos);
-  EXPECT_NE(
-      infer_error(matmul("integers", a, a)).find("M4: input 0 is int64, expected a floating type"),
-      std::string::npos);
+  const std::string error = infer_error(gemm("half", {a, a}, {{"alpha", 0.5}}));
+  EXPECT_NE(error.find("G5: alpha is 0.5, expected a whole number: the matrices are int64"),
+            std::string::npos)
+      << error;
 }
 
 TEST(Gemm, g4_and_m4_refuse_mixed_types) {
