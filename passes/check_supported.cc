@@ -80,12 +80,18 @@ std::string list_unsupported(const std::vector<UnsupportedNode>& missing) {
   return operators.empty() ? text : operators + "\n  besides, " + text;
 }
 
-void require_supported(const PassContext& context, const std::vector<Value*>& wanted) {
-  if (context.unsupported.empty()) return;
+std::vector<UnsupportedNode> needed_and_unsupported(const PassContext& context,
+                                                    const std::vector<Value*>& wanted) {
+  if (context.unsupported.empty()) return {};
   const std::unordered_set<std::string_view> needed = names_behind(wanted);
   std::vector<UnsupportedNode> missing = context.unsupported;
   std::erase_if(missing,
                 [&](const UnsupportedNode& node) { return !needed.contains(node.output); });
+  return missing;
+}
+
+void require_supported(const PassContext& context, const std::vector<Value*>& wanted) {
+  const std::vector<UnsupportedNode> missing = needed_and_unsupported(context, wanted);
   if (!missing.empty()) throw UnsupportedError(missing);
 }
 

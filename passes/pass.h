@@ -134,7 +134,9 @@ struct PassContext {
   }
 };
 
-// Throws UnsupportedError with all of context.unsupported that `wanted` depends on, if any.
+// All of context.unsupported that `wanted` depends on, and an UnsupportedError with them, if any.
+std::vector<UnsupportedNode> needed_and_unsupported(const PassContext& context,
+                                                    const std::vector<graph::Value*>& wanted);
 void require_supported(const PassContext& context, const std::vector<graph::Value*>& wanted);
 
 // Returns whether it changed the graph.

@@ -57,10 +57,20 @@ const Pass& pass_or_throw(std::string_view name) {
   throw Error("there is no pass '{}'{}", name, hint);
 }
 
-// What can't be run is often the cause of what a later pass trips over, so both are said. An error
-// about nothing else was found before this pass and doesn't name it.
+// Whether no output can be computed as things are, so that only what can't be run is worth saying.
+bool needed_everywhere(const PassContext& context, const graph::Graph& graph) {
+  return !context.unsupported.empty() &&
+         std::ranges::all_of(graph.outputs(), [&](graph::Value* output) {
+           return !needed_and_unsupported(context, {output}).empty();
+         });
+}
+
+// What can't be run is often the cause of what a later pass trips over: where all outputs need it,
+// it alone is said, else both are. An error about nothing else was found before this pass and
+// doesn't name it.
 template <class Body>
-bool with_pass(const Pass& pass, const PassContext& context, Body&& body) {
+bool with_pass(const Pass& pass, const PassContext& context, const graph::Graph& graph,
+               Body&& body) {
   const auto running = [&] { return fmt::format("running pass {}", pass.name); };
   try {
     return body();
@@ -71,6 +81,7 @@ bool with_pass(const Pass& pass, const PassContext& context, Body&& body) {
     // passes.
     if (support::log_shows(support::LogLevel::kDebug)) error.add_context(running());
     if (context.unsupported.empty()) throw;
+    if (needed_everywhere(context, graph)) require_supported(context, graph.outputs());
     throw Error("{}\n  perhaps because {}", error.what(), list_unsupported(context.unsupported));
   } catch (InternalError& error) {
     error.add_context(running());
@@ -142,7 +153,7 @@ void run_pipeline(graph::Graph& graph, PassContext& context, const Pipeline& pip
       if (instruments.verify) graph::verify(graph, ops::aliases_of, ops::views_of);
       return result;
     };
-    const bool changed = with_pass(pass, context, run);
+    const bool changed = with_pass(pass, context, graph, run);
     context.done.push_back(pass.name);
     const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
     if (instruments.timings != nullptr) {

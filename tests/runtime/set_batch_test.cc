@@ -151,7 +151,7 @@ int expect_outputs_of_runs(Session& any, Session& file, const Batch& batch, int6
   return compared;
 }
 
-TEST(SetBatch, twice_the_rows_are_two_runs_of_the_unmodified_file_in_every_fixture) {
+TEST(SetBatch, twice_the_rows_are_two_runs_of_the_unmodified_file_in_every_fixture_slow) {
   const std::vector<Fixture> fixtures = baked_fixtures();
   if (fixtures.empty()) GTEST_SKIP() << "the shared fixtures are not there";
   int trained = 0;
