@@ -180,6 +180,11 @@ class Marker {
               "one number throughout, in a Constant node while weights are initializers: the "
               "exporter's; --train trains it"};
     }
+    if (is_done_again(value)) {
+      return {Role::kConstant,
+              "does nothing, and the factor and the addend behind it do what it could: the "
+              "exporter's, of a GroupNorm; --train trains it"};
+    }
     if (is_mask(value.data)) {
       return {Role::kConstant, "mask: holds zeros and minus infinities alone"};
     }
@@ -199,9 +204,42 @@ class Marker {
     const bool lone = value.origin.kind == graph::Origin::Kind::kConstantNode &&
                       value.origin.path.empty() && value.type.numel() > 0;
     if (!lone || !has_weight_initializers_) return false;
+    return is_one_number(value);
+  }
+
+  static bool is_one_number(const Value& value) {
+    if (value.type.numel() <= 0 || !value.data.defined()) return false;
     const std::span<const std::byte> bytes = value.data.bytes();
     const size_t element = bytes.size() / static_cast<size_t>(value.type.numel());
     return std::memcmp(bytes.data(), bytes.data() + element, bytes.size() - element) == 0;
+  }
+
+  // The ones and zeros of an InstanceNormalization that stands for a GroupNorm: behind it, in
+  // another shape, what it gives is multiplied by the scale of the network, and its bias is added.
+  static bool is_done_again(const Value& value) {
+    if (value.uses().size() != 1) return false;
+    const auto [norm, slot] = value.uses().front();
+    if (norm->op != "InstanceNormalization" || !norm->domain.empty() || slot < 1) return false;
+    if (!is_one_number(value) || value.data.as_double(0) != (slot == 1 ? 1 : 0)) return false;
+    const Node* reshape = only_reader(norm->output(0), "Reshape");
+    const Node* mul = reshape == nullptr ? nullptr : only_reader(reshape->output(0), "Mul");
+    return mul != nullptr && meets_tensor(*mul) && (slot == 1 || [&] {
+             const Node* add = only_reader(mul->output(0), "Add");
+             return add != nullptr && meets_tensor(*add);
+           }());
+  }
+
+  static const Node* only_reader(const Value* value, std::string_view op) {
+    if (value->uses().size() != 1) return nullptr;
+    const Node* node = value->uses().front().node;
+    return node->domain.empty() && node->op == op ? node : nullptr;
+  }
+
+  // Whether one operand is a tensor of the file that training would change.
+  static bool meets_tensor(const Node& node) {
+    return std::ranges::any_of(node.inputs(), [](const Value* value) {
+      return (value->is_constant() || value->is_state()) && value->type.numel() > 1;
+    });
   }
 
   bool find_weight_initializers() const {

@@ -207,6 +207,11 @@ void parameters(Text& text, const CheckReport& report) {
 
 // --- facts
 
+// PyTorch and tf2onnx do in their default mode, and so do optimizers, which take the name away.
+bool may_fold(std::string_view producer) {
+  return producer.empty() || producer.starts_with("pytorch") || producer.starts_with("tf2onnx");
+}
+
 std::string batch_norm(const CheckReport& report) {
   std::string text = fmt::format("{} BatchNormalization", report.batch_norms);
   if (report.batch_norms > 0) {
@@ -216,7 +221,7 @@ std::string batch_norm(const CheckReport& report) {
   }
   if (!report.folded_batch_norms.empty()) {
     text += fmt::format(": {} (docs/exporters.md)", report.folded_batch_norms);
-  } else if (report.batch_norms == 0 && report.convolutions > 0 && report.producer != "sardonyx") {
+  } else if (report.batch_norms == 0 && report.convolutions > 0 && may_fold(report.producer)) {
     text += " (if your network has some, the export folded them: docs/exporters.md)";
   }
   return text;

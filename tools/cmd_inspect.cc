@@ -2,6 +2,7 @@
 // --training nothing but the file is looked at: no operator, no device.
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <tuple>
@@ -33,6 +34,7 @@ namespace {
 struct InspectFlags {
   runtime::Flags shared;
   std::string format, file, diff;  // format "": text
+  bool diff_first = false;         // --diff stands in front of the model
   std::optional<int64_t> max_elements;
   runtime::SampleSizes sample;  // empty: as the file says
   bool json = false, training = false, summary = false;
@@ -165,6 +167,7 @@ void emit(const InspectFlags& flags, const std::string& text) {
 // 0: they are the same, 1: they aren't, as diff has it.
 int show_difference(const InspectFlags& flags) {
   std::string a = flags.shared.model, b = flags.diff;
+  if (flags.diff_first && !flags.training) std::swap(a, b);
   GraphDiff found;
   if (flags.training) {
     PassGraphs graphs(flags.diff);
@@ -214,10 +217,18 @@ Action setup_inspect(CLI::App& app) {
   app.add_option("--format", flags->format,
                  "text (default), json, dot, html: a page to look at, or onnx: a file for viewers");
   app.add_flag("--json", flags->json, "--format json");
-  app.add_option("--diff", flags->diff,
-                 "what differs in another file; with --training: between the graphs after two "
-                 "passes, A,B")
+  app.add_option(
+         "--diff", flags->diff,
+         "what differs between two files, as `A --diff B` or `--diff A B`; with --training: "
+         "between the graphs after two passes, A,B")
       ->type_name("FILE|A,B");
+  app.parse_complete_callback([&app, flags] {
+    const CLI::Option* diff = app.get_option("--diff");
+    const auto first = std::ranges::find_if(app.parse_order(), [&](const CLI::Option* option) {
+      return option == diff || option->get_positional();
+    });
+    flags->diff_first = first != app.parse_order().end() && *first == diff;
+  });
   app.add_option("-o", flags->file, "a file instead of stdout");
   add_whole(app, "--max-elements", flags->max_elements, -1, INT64_MAX,
             "larger constants print as {...}; -1: all print (default 16)");

@@ -215,6 +215,9 @@ TEST_F(Inspect, diff_of_two_files_lists_what_changed_and_exits_1) {
   const Outcome text = run("inspect a.onnx --diff b.onnx");
   EXPECT_EQ(text.code, 1);
   EXPECT_TRUE(has(text.out, "  ~ w: 2 of 4 elements differ, by 2 at most\n")) << text.out;
+  for (const char* words : {"--diff a.onnx b.onnx", "--format text --diff=a.onnx b.onnx"}) {
+    EXPECT_EQ(run(std::string("inspect ") + words).out, text.out) << words;
+  }
   EXPECT_TRUE(has(text.out, "  ~ add (Add): input 1: w -> v; output 0: s -> sum\n")) << text.out;
 }
 
