@@ -257,8 +257,8 @@ void baked_batch(Text& text, const CheckReport& report) {
   if (rows <= 0) return text.line("  any batch size");
   if (!report.set_batch_known) {
     return text.line(fmt::format(
-        "  the batch {} is baked in; whether --set-batch takes another shows once the rest is fine",
-        rows));
+        "  the batch {} is baked in; whether --set-batch takes another shows once {}", rows,
+        report.trainable() || report.undecided ? "the sizes are known" : "the rest is fine"));
   }
   if (report.set_batch_problem.empty()) {
     text.line(fmt::format("  the batch {} is baked in; --set-batch takes any other", rows));

@@ -136,6 +136,22 @@ TEST_F(CheckCli, the_reason_against_set_batch_is_told_in_full) {
   EXPECT_EQ(asked["set_batch"], false);
 }
 
+TEST_F(CheckCli, set_batch_is_not_judged_without_sizes_that_work) {
+  put("features.onnx", R"(g (float[8,F] x) => (float[8,2] y) <float[3,2] w = {1, 2, 3, 4, 5, 6}> {
+  y = MatMul(x, w)
+})");
+  const Outcome open = run("check features.onnx");
+  EXPECT_EQ(open.code, 0) << open.err;
+  EXPECT_TRUE(
+      has(open.out,
+          "  the batch 8 is baked in; whether --set-batch takes another shows once the sizes "
+          "are known\n"))
+      << open.out;
+  EXPECT_TRUE(has(open.out, " --batch 8 --lr 0.01 --drop-last ")) << open.out;
+  EXPECT_EQ(json("features.onnx")["set_batch"], Json());
+  EXPECT_EQ(json("features.onnx --input 3")["set_batch"], true);
+}
+
 TEST_F(CheckCli, sizes_of_a_sample_count_where_set_batch_is_tried) {
   put("baked.onnx", R"(g (int64[8,T] ids) => (float[8,2] y)
 <float[3,2] table = {1, 0, 0.5, -1, 0, 2}, int64[1] steps = {1}> {
