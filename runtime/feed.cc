@@ -376,6 +376,9 @@ Batch session_batch(const Feed& feed, const Dataset& dataset, const LoadedBatch&
     return graph::Tensor::borrow(row.dtype, std::move(shape), bytes, nullptr);
   };
   Batch batch;
+  const auto numbers = loaded.indices.subspan(static_cast<size_t>(loaded.slice.begin),
+                                              static_cast<size_t>(loaded.slice.count));
+  batch.samples.assign(numbers.begin(), numbers.end());
   batch.inputs.emplace_back(feed.first().name, borrow(dataset.info().sample, loaded.samples));
   for (size_t i = 0; i < loaded.companions.size(); ++i) {
     const auto& [input, data] = dataset.companions()[i];

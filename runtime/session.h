@@ -48,6 +48,8 @@ struct Batch {
   std::vector<std::pair<std::string, graph::Tensor>>
       inputs;            // by graph input; "" names the only one
   graph::Tensor labels;  // undefined when the file computes its own loss
+  // Of each row its number in the data set, for messages; empty: not known.
+  std::vector<int64_t> samples = {};
   int64_t rows() const;  // of the first input that has any axis
 };
 

@@ -93,8 +93,14 @@ std::string Session::first_non_finite_sample(const Batch& batch, const Run& run)
     const int64_t per_row = tensor.numel() / rows_of(batch);
     for (int64_t i = run.first_row * per_row; i < (run.first_row + run.rows) * per_row; ++i) {
       if (!std::isfinite(tensor.as_double(i))) {
-        return fmt::format("the data: sample {} of the batch holds {}", i / per_row,
-                           number_str(tensor.as_double(i)));
+        const int64_t row = i / per_row;
+        const auto known = static_cast<size_t>(row) < batch.samples.size();
+        return fmt::format(
+            "the data: {} holds {}{}",
+            known ? fmt::format("sample {} of the data set (from 0)", batch.samples[row])
+                  : fmt::format("sample {} of the batch", row),
+            number_str(tensor.as_double(i)),
+            name.empty() ? "" : fmt::format(" for input {}", support::in_quotes(name)));
       }
     }
   }

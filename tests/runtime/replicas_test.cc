@@ -396,8 +396,13 @@ TEST(Replicas, the_replica_and_micro_batch_with_the_bad_value_are_named) {
   session->train_step(fed({}, 60, 1), cut, 0.1);
   Batch bad = fed({}, 60, 2);
   bad.inputs[0].second.mutable_data<float>()[45 * 7] = std::nanf("");
+  expect_failed_step(
+      *session, bad, cut,
+      "sample 45 of the batch holds nan for input 'x' (replica 1, micro-batch 2 of 3)");
+  // Where the rows stand in the data set is known to who loads them.
+  for (int64_t row = 0; row < 60; ++row) bad.samples.push_back(1000 - row);
   expect_failed_step(*session, bad, cut,
-                     "sample 45 of the batch holds nan (replica 1, micro-batch 2 of 3)");
+                     "sample 955 of the data set (from 0) holds nan for input 'x'");
 }
 
 TEST(Replicas, a_cut_for_another_number_of_replicas_is_refused) {
